@@ -123,7 +123,7 @@ class AgentFiles:
         self.append(name, data)
 
     def put_aside(self, name: str) -> str:
-        """Rename whatever has this name. Return the new name."""
+        """Rename the entry with this name. Return the new name."""
         aside = f"{name}.odd-{os.urandom(4).hex()}"
         with self._folder() as folder:
             os.fchmod(folder, 0o700)  # an agent may have made the folder read-only

@@ -86,7 +86,7 @@ class Context:
         return self.store.now()
 
     def steady(self) -> datetime:
-        """Return the time of a clock that nobody can set. Only differences are meaningful. Used by watchdogs."""
+        """Return the time of a clock that cannot be set. Only differences are meaningful. Used by watchdogs."""
         return EPOCH + timedelta(seconds=time.monotonic())
 
     def jitter(self) -> float:

@@ -1,4 +1,4 @@
-"""The cost of a run: as reported by its coder, or computed from tokens and a price, or unknown. Unknown is never $0.
+"""The cost of a run: reported by its coder, computed from tokens and a price, or unknown. Unknown is never $0.
 
 A coder reports a cost with each step or at the end of a turn. The cost of usage since then is computed. So a budget
 also holds for a run that is still live and for a run that was killed before it reported a cost.
@@ -63,7 +63,7 @@ def names_of(run: Run) -> list[str]:
 
 
 def model_of(run: Run) -> str:
-    """Return the name of a run's model as users write it in prices."""
+    """Return the name of a run's model for prices. Return a description if the name is unknown."""
     return str(run.notes.get("model") or "") or run.model or f"the model that {run.coder} chooses itself"
 
 

@@ -99,7 +99,7 @@ def verify_environment(home: Home, ours: Mapping[str, str], *, path: str = "", s
     """Return the environment of a verify command: nothing of an agent's, with its own home and temporary folder.
 
     Programs are found in the PATH of the task's maker (`path`). Folders that an agent can fill are left out: those in
-    fleet's home and relative ones.
+    fleet's home, and relative names.
     """
     env = {name: ours[name] for name in ours if any(fnmatchcase(name, glob) for glob in OF_A_VERIFY_COMMAND)}
     folders = [each for each in (path or ours.get("PATH") or DEFAULT_PATH).split(":") if each.startswith("/")]

@@ -100,7 +100,7 @@ def pin_of(home: Home) -> str:
 def pin_among(home: Home, hosts: Iterable[Host]) -> str:
     """Return the label that a pinned task of this home must require, given the known hosts.
 
-    A home that never was a host may be beside a home with the same host name on one machine. Its tasks go to that home.
+    On one machine, a home that never was a host may have the name of a host with another home. Then its tasks go there.
     """
     own, name = pin_here(home), name_here(home)
     rows = list(hosts)

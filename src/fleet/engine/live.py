@@ -128,7 +128,7 @@ class Live:
     def read_some(self) -> bool:
         """Fold a limited part of the agent's output. Return True if more output may exist."""
         if self.interactive:
-            return False  # its screen is for people; the session's file has the events
+            return False  # its screen is for users; the session's file has the events
         lines = self._reader.read()
         if not lines:
             return False
@@ -159,7 +159,7 @@ class Live:
             await asyncio.sleep(0)
 
     def explain(self, status: int | None) -> None:
-        """If the coder gave no result, add the meaning of its exit code and its stderr. Does this once."""
+        """Fold the meaning of the exit code and of stderr if the coder gave no result. Does this once."""
         if self.run.result_at is None and not self.interactive and not self._is_explained:
             self._is_explained = True
             event = self.coder.explain(status, self.folder.stderr_tail())
@@ -198,8 +198,8 @@ class Live:
     async def can_type(self) -> bool:
         """Return True if text typed into the agent's terminal now becomes a message.
 
-        At other times the text would answer a question on the screen, mix with words that a user has not sent, or be
-        lost while the program starts.
+        At other times the text could answer a question on the screen or mix with text that a user has not sent. While
+        the program starts, the text would be lost.
         """
         # None: no terminal exists, or it is about to close. `say` finds that out.
         return await self.shown() in (BUSY, READY, None)

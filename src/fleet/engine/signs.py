@@ -1,4 +1,4 @@
-"""Signs of life of an agent, by a clock that nobody can set. Watchdogs use them."""
+"""Signs of life of an agent, by a clock that cannot be set. Watchdogs use them."""
 
 from __future__ import annotations
 

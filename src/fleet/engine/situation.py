@@ -85,7 +85,7 @@ class Watch:
     def _unusable(self, name: str) -> str:
         """Return why a coder cannot be used, or "".
 
-        A program missing in the supervisor's PATH may be in a task's PATH, so a task may try it from time to time.
+        A program missing in the supervisor's PATH may be in a task's PATH. So a task tries it from time to time.
         """
         context = self._context
         tried = context.missing.get(name)

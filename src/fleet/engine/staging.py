@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from fleet.hosts.cluster import Cluster
     from fleet.store.base import Store
 
-#: Endings after which a user decides, whatever the stage's plan allows.
+#: Endings after which a user decides, even if the stage may fail.
 BY_A_PERSON = (Ending.CANCELLED, Ending.INTERRUPTED, Ending.RELEASED)
 GOING = (Status.OPEN, Status.DEFERRED, Status.IN_PROGRESS, Status.HOOKED)
 

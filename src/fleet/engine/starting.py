@@ -424,7 +424,7 @@ def _dollars(store: Store, plan: Plan) -> float | None:
 
 
 async def _session_name(store: StoreCalls, plan: Plan) -> str:
-    """Return the name of a run's terminal: its branch, with a mark if another repository has such a branch."""
+    """Return the name of a run's terminal: its branch, with a mark if a run of another task has that name."""
     prefix, branch = plan.settings.tmux.prefix, plan.task.branch or plan.task.id
     name = session_name(prefix, branch)
     others = await store.call(store.runs.live)

@@ -48,12 +48,12 @@ class Stray(NamedTuple):
 
     @property
     def run_id(self) -> str:
-        """The id of its run."""
+        """Return the id of its run."""
         return f"{self.task_id}/{self.number}"
 
     @property
     def launcher(self) -> str:
-        """The launcher that started it."""
+        """Return the name of the launcher that started it, or "" if unknown."""
         begun = self.run or self.known
         return begun.launcher if begun is not None else ""
 

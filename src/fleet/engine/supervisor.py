@@ -1,4 +1,4 @@
-"""The supervisor: claims tasks that fit, follows their runs, and continues whatever happens to a single run."""
+"""The supervisor: claims tasks that fit, follows their runs, and survives the failure of any single run."""
 
 from __future__ import annotations
 
@@ -260,7 +260,7 @@ class Supervisor:
         return runner.live if runner is not None else None
 
     async def _claim(self, room: admission.Room) -> int:
-        """Claim tasks for the available room and start them. Return how many tasks the queue had."""
+        """Claim tasks for the available room and start them. Return how many claims the queue gave."""
         context, store = self._context, self._context.store
         ttl = timedelta(seconds=context.settings.supervisor.claim_seconds)
         asked = context.cluster.leases.now()
@@ -348,7 +348,7 @@ class Supervisor:
                 await self._guarded(self._remove_raw)
 
     async def _confirm(self) -> None:
-        """Check that the home and the database are still the ones this supervisor started with."""
+        """Check that the home and the database are the same as when this supervisor started."""
         store = self._context.store
         try:
             self._check_home()

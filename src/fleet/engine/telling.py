@@ -1,7 +1,7 @@
-"""Tell the later of two agents that its branch collides with an earlier branch: an ordinary message, once per pair.
+"""Messages to the later of two agents that its branch collides with an earlier branch, once per pair.
 
-Only an agent that can read messages while it works is told. An agent that would have to be stopped, or that is about to
-end, is not: a collision justifies neither an interruption nor another run.
+Only an agent that can read messages while it works gets one. A collision justifies neither an interruption nor another
+run.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def wants_to_hear(live: Live | None) -> bool:
 
 
 def tell(store: Store, common: str, hearers: Collection[str]) -> bool:
-    """Queue a message for each of `hearers` whose branch collides with an earlier branch and that was not told yet.
+    """Queue a message for each of `hearers` whose branch collides with an earlier branch, once per pair.
 
     Return True if a message was queued.
     """

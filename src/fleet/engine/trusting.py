@@ -96,7 +96,7 @@ def trusted_digests(store: Store, repository: Repository) -> list[str]:
 
 
 def keep_trusted(store: Store, repository: Repository, lines: Iterable[str], *, by: str) -> None:
-    """Record that these commands are trusted, in addition to the earlier ones."""
+    """Record that these commands are trusted, in addition to the commands trusted earlier."""
     keep_digests(store, repository, map(digest, lines), by=by)
 
 

@@ -78,7 +78,10 @@ class Typist:
         return False
 
     async def _wait_for_words(self) -> str:
-        """Wait until the text is in the input. A program treats a simultaneous Enter as part of the paste."""
+        """Wait until the text is in the input. Return what the screen shows.
+
+        A program treats a simultaneous Enter as part of the paste.
+        """
         for _ in range(PASTE_LOOKS):
             await asyncio.sleep(TYPING_SECONDS)
             if not (shown := self._coder.look(await self._terminal.screen())):

@@ -48,7 +48,7 @@ class Alone:
     """A cluster of one host.
 
     A queue that was moved here from PostgreSQL can hold tasks that name a remote. They are fetched and pushed as before
-    the move. Only then is other code of this package imported.
+    the move. Other code of this package is imported only for such tasks.
     """
 
     def __init__(self, context: Context) -> None:

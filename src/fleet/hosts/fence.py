@@ -1,7 +1,7 @@
 """Leases: a host that cannot renew a claim freezes the agent before another host may take the task.
 
 The fence knows for each held task until when the claim is certain. That time starts the moment before the database was
-asked, on a clock that nobody can set. The fence has its own thread: a problem that makes the database unreachable can
+asked, on a clock that cannot be set. The fence has its own thread: a problem that makes the database unreachable can
 also block the event loop and the store's thread. The shims know the same deadline and freeze their agents themselves,
 so a killed supervisor is fenced as well.
 """

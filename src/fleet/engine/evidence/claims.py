@@ -1,4 +1,4 @@
-"""E6: an agent's claims compared with the evidence. In doubt a claim is believed, because a false alarm costs trust."""
+"""An agent's claims compared with the evidence (E6). In doubt a claim is believed: a false alarm costs trust."""
 
 # Paths are text with any byte in it, as git has them.
 # ruff: noqa: PTH111, PTH117, PTH118

@@ -123,7 +123,7 @@ def _blocked(result: ResultFile | None) -> str:
 
 
 def process(run: Run, exit: Exit | None) -> dict[str, Any]:
-    """E4: how the run's processes ended, and what they used."""
+    """Return how the run's processes ended, and what they used (E4)."""
     return {
         "exit_status": exit.status if exit else None,
         "exit_signal": exit.signal if exit else None,
@@ -153,7 +153,7 @@ def look(live: Live) -> Gathered:
 
 
 def _transcript(coder: Coder, run: Run, env: Mapping[str, str]) -> dict[str, Any]:
-    """E3: what files other than stdout show of a run's session. The count is None if unknown."""
+    """Return what files other than stdout show of a run's session (E3). The count is None if unknown."""
     told: dict[str, Any] = {"found": False, "session": run.session, "tool_calls": None}
     pattern = coder.transcript(run.session, run.workspace, env) if run.session else ""
     for path in islice(files_of(pattern), MOST_TRANSCRIPTS):

@@ -1,4 +1,4 @@
-"""E1: what was started, and the state before, kept with the run from its start for its receipt."""
+"""What was started, and the state before, kept with the run from its start for its receipt (E1)."""
 
 from __future__ import annotations
 

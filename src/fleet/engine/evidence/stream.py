@@ -1,4 +1,4 @@
-"""E2: what an agent's stream showed, from its recorded events. Limited in size and read once."""
+"""What an agent's stream showed, from its recorded events (E2). Limited in size and read once."""
 
 from __future__ import annotations
 

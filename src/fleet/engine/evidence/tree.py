@@ -1,4 +1,4 @@
-"""E5: the changes of files as git shows them, read through fleet's view and never with an agent's hooks or settings."""
+"""The changes of files as git shows them, read through fleet's view, never with an agent's hooks or settings (E5)."""
 
 from __future__ import annotations
 

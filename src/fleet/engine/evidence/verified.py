@@ -1,4 +1,4 @@
-"""E7 and E8: verification of what a run left on its branch, if a verify command is set."""
+"""Verification of what a run left on its branch, if a verify command is set (E7 and E8)."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class Bounds(Record):
         if verb == WORKS:
             return FINE
         if inner.endswith(".lock") or (inner and inner.split("/")[0] not in VITAL):
-            return DOUBTFUL if self.admin else FINE  # without a worktree of its own, the agent may use the folder
+            return DOUBTFUL if self.admin else FINE  # an agent without its own worktree may use the folder
         return SURE if exact or inner else DOUBTFUL
 
     def _in_home(self, verb: str, path: str, *, exact: bool) -> str:
@@ -217,7 +217,7 @@ def _repository(directory: str, workspace: Workspace | None) -> Repository | Non
 
 
 def _beside(directory: str, above: list[str]) -> list[tuple[str, str]]:
-    """Return the parent of a worktree as a place of worktrees, unless the folder contains something else."""
+    """Return the parent of a worktree as a place of worktrees, unless it also contains one of the folders `above`."""
     parent = os.path.dirname(directory)
     shared = any(_holds(parent, _real(path)) or _holds(parent, path) for path in above if path)
     return [] if shared or len(parent) < 2 else [(parent, WORKTREE)]

@@ -151,7 +151,7 @@ def _push(call: Called, branch: str, others: Collection[str], own: bool) -> list
 
 
 def _worktree(call: Called, branch: str, others: Collection[str], own: bool) -> list[Told]:
-    """Git also accepts the last part of a worktree's path as its name."""
+    """Return a removal of a branch's worktree. Git also accepts the last part of a worktree's path as its name."""
     verb, *names = [*arguments(call.words).operands, ""]
     return [Told(SURE, f"removes the worktree {name}") for name in names if verb == "remove" and name in others]
 

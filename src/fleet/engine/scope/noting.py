@@ -1,4 +1,4 @@
-"""Keep the lookout's findings with the run: certain findings among its notes, doubtful ones among its flags.
+"""Keep the lookout's findings with the run: certain findings in its notes, doubtful findings in its flags.
 
 strayed   sentences about certain actions of its tools out of its bounds
 shell     the directory of its shell, if that is not the workspace

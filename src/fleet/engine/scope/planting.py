@@ -109,14 +109,14 @@ class _Judge:
 
     @functools.cached_property
     def _tips(self) -> dict[str, str]:
-        """The commit of each moved branch, all found by one process."""
+        """Return the commit of each moved branch, all found by one process."""
         branches = [name for name in self._moved if name.startswith("refs/heads/")]
         tips = self._view.resolve_each(branches)
         return {name: tip for name, tip in zip(branches, tips, strict=True) if tip}
 
     @functools.cached_property
     def _logs(self) -> dict[str, list[str]]:
-        """The logs of HEAD in all checkouts, by the branch that is checked out."""
+        """Return the logs of HEAD in all checkouts, by the branch that is checked out."""
         found: dict[str, list[str]] = {}
         for admin in self._admins():
             found.setdefault(head_of(admin)[0] or "", []).append(os.path.join(admin, "logs", "HEAD"))
