@@ -56,8 +56,10 @@ class AgentFiles:
         return found[0] if found else None
 
     def read_with_time(self, name: str, most: int) -> tuple[bytes, float] | None:
-        """Return the first `most` bytes of a file and its change time in seconds since 1970. Return None if it does not
-        exist."""
+        """Return the first `most` bytes of a file and its change time in seconds since 1970.
+
+        Return None if it does not exist.
+        """
         try:
             with self._file(name, os.O_RDONLY) as handle, os.fdopen(os.dup(handle), "rb") as file:
                 return file.read(most), os.fstat(handle).st_mtime
@@ -73,8 +75,10 @@ class AgentFiles:
             return None
 
     def part(self, name: str, offset: int, most: int) -> tuple[bytes, int]:
-        """Return at most `most` bytes from an offset on, and the size of the file. A negative offset counts from the
-        end."""
+        """Return at most `most` bytes from an offset on, and the size of the file.
+
+        A negative offset counts from the end.
+        """
         try:
             with self._file(name, os.O_RDONLY) as handle:
                 size = os.fstat(handle).st_size

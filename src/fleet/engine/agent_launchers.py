@@ -24,8 +24,10 @@ class AgentLaunchers:
         self._opened: dict[str, Launcher] = {}
 
     def find(self, name: str) -> Launcher:
-        """Return the launcher called "headless" or "tmux:<socket>". Raises FleetError if the supervisor has no
-        terminals."""
+        """Return the launcher called "headless" or "tmux:<socket>".
+
+        Raises FleetError if the supervisor has no terminals.
+        """
         kind, _, socket = name.partition(":")
         if kind != TMUX:
             return self.headless

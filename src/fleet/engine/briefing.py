@@ -45,8 +45,7 @@ def keep_prompt(store: Store, run: Run, text: str) -> None:
 
 
 def _waiting(store: Store, task_id: str) -> list[Message]:
-    """Return messages that a task's agent has not received, including those carried by prompts that no agent
-    received."""
+    """Return messages that a task's agent has not received, including those in prompts that no agent received."""
     found = store.messages.find(task_id)
     unheard: set[str] = set()  # the runs since the last run whose prompt was delivered
     for prompt in filter(lambda each: each.is_prompt, found):

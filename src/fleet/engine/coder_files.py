@@ -87,8 +87,7 @@ class CoderFile(Record):
 
 
 def patterns_of(coder: Coder, settings: Settings) -> tuple[str, ...]:
-    """Return globs of the files from which a coder runs commands. If the coder names none, return those of all
-    coders."""
+    """Return globs of the files from which a coder runs commands. If it names none, return those of all coders."""
     own = settings.coders.get(coder.name)
     if own is not None and own.project_files is not None:
         return own.project_files

@@ -107,8 +107,10 @@ class Context:
             log.info("settings taken over")
 
     async def settings_for(self, task: Task) -> Settings:
-        """Return the settings of a task's project on top of the home's. An invalid or untrusted project file is only
-        logged."""
+        """Return the settings of a task's project on top of the home's.
+
+        An invalid or untrusted project file is only logged.
+        """
         # For a worktree, the project file in the user's checkout counts, not the copy that the agent may change.
         where = (self._project(task) if task.workspace == WORKTREE else "") or task.cwd
         if not where:
@@ -124,8 +126,10 @@ class Context:
         return settings
 
     def _project(self, task: Task) -> str:
-        """Return the folder of the project's settings: the copy made when the task arrived from a remote, or its
-        repository."""
+        """Return the folder of the project's settings.
+
+        This is the copy made when the task arrived from a remote, or the repository.
+        """
         folder = project_folder(self.home, task.remote, task.base) if task.remote else ""
         return folder if folder and os.path.isdir(folder) else task.repo  # noqa: PTH112
 

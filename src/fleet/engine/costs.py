@@ -57,8 +57,7 @@ def cost_of(settings: Settings, run: Run) -> Cost:
 
 
 def names_of(run: Run) -> list[str]:
-    """Return the names of a run's model: as requested, and as its coder reported it, which resolves names like
-    "sonnet"."""
+    """Return the names of a run's model: as requested and as reported. The report resolves "sonnet", for example."""
     return [name for name in (run.model, str(run.notes.get("model") or "")) if name]
 
 

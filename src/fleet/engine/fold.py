@@ -251,8 +251,10 @@ class _Folding:
 
 
 def _limit(limit: Limit, before: dict[str, Any], at: datetime) -> dict[str, Any]:
-    """Return the note of a limit. An exact reset time is kept over later texts about the same limit, which are
-    rounded."""
+    """Return the note of a limit.
+
+    An exact reset time is kept over later texts about the same limit, which are rounded.
+    """
     told = limit.resets_at.isoformat() if limit.resets_at else None
     exact = told or (before.get("exact") if before.get("kind") == limit.kind else None)
     read = None if exact else resets_at(limit.text, at)

@@ -23,8 +23,9 @@ TOO_MANY = "as many agents work as its caller allows"
 
 
 def put_off(store: Store, task: Task, reason: str, seconds: float = SHORTEST_SECONDS) -> Task:
-    """Let a task that was just given back wait, at first for `seconds`. Call this in the transaction that freed the
-    task.
+    """Let a task that was just given back wait, at first for `seconds`.
+
+    Call this in the transaction that freed the task.
 
     Return the task as it is then.
     """

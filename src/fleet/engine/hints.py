@@ -1,5 +1,7 @@
-"""Notifications of a shared queue that something was written. Several become one call on the loop, after a short
-delay."""
+"""Notifications of a shared queue that something was written.
+
+Several become one call on the loop, after a short delay.
+"""
 
 from __future__ import annotations
 

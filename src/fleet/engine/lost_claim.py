@@ -60,8 +60,10 @@ async def end_agent_of(context: Context, claim: Claim) -> bool:
 
 
 async def end_agent(context: Context, run: Run) -> bool:
-    """End the agent of a run. Return False if the agent does not end: its run is left to the supervisor that finds
-    it."""
+    """End the agent of a run.
+
+    Return False if the agent does not end: its run is left to the supervisor that finds it.
+    """
     folder = folder_of(context.home, run, context.redactor)
     gone = await context.launchers.find(run.launcher).end(folder.run_folder(run.number))
     if not gone:

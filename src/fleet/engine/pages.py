@@ -25,8 +25,10 @@ class Pages:
         self._seen: dict[str, tuple[Stamp, bool]] = {}
 
     def take_answers(self) -> None:
-        """Take the answers from every file that has changed, but not since the last call: a user may still be
-        typing."""
+        """Take the answers from every file that changed before the last call.
+
+        A later change means that a user may still be typing.
+        """
         store, seen = self._store, self._seen
         self._seen = {}
         asking = tuple({each.task_id for each in store.questions.find(unanswered=True)})

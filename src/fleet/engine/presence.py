@@ -44,8 +44,10 @@ class Presence:
         self._context.store.ports.hosts.keep(self._row(agents, 0))
 
     def look(self, own: Host | None, agents: int) -> list[str]:
-        """Return why this host may take no tasks, according to its row. Write the row at once if its content has
-        changed."""
+        """Return why this host may take no tasks, according to its row.
+
+        Write the row at once if its content has changed.
+        """
         context = self._context
         name = name_of(context.settings)
         if self._twin:

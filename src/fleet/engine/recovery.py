@@ -53,8 +53,10 @@ class Recovery:
         self._context = context
 
     async def runs(self, followed: Collection[str]) -> AsyncIterator[Work]:
-        """Yield every run of this owner to continue, with the work to do. Give back tasks that were claimed but never
-        started."""
+        """Yield every run of this owner to continue, with the work to do.
+
+        Give back tasks that were claimed but never started.
+        """
         context, store = self._context, self._context.store
         live = await store.call(store.runs.live, context.owner)
         for run in live:

@@ -60,8 +60,9 @@ def relocate(home: Home, store: Store) -> str:
 
 
 def take_place(home: Home, store: Store, owner: str) -> str:
-    """Record the place of a home, and update everything recorded at the old place. Return a report, or "" if nothing
-    moved.
+    """Record the place of a home, and update everything recorded at the old place.
+
+    Return a report, or "" if nothing moved.
 
     Raises HomeRefused for a copy whose original still exists.
     """

@@ -46,8 +46,10 @@ def lack_of_room(*paths: str) -> str:
 
 
 def _try_to_reserve(path: str) -> int:
-    """Reserve space in an unnamed file. Return the error number if the disk refuses, else 0. This also detects
-    quotas."""
+    """Reserve space in an unnamed file.
+
+    Return the error number if the disk refuses, else 0. This also detects quotas.
+    """
     if not hasattr(os, "O_TMPFILE"):
         return 0
     try:

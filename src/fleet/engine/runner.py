@@ -80,8 +80,10 @@ class Runner:
         await self.follow(live)
 
     async def follow(self, live: Live) -> None:
-        """Read the output, watch the agent, and settle the task at the end. Wait while a disk is full: nothing is cut
-        short."""
+        """Read the output, watch the agent, and settle the task at the end.
+
+        Wait while a disk is full: nothing is cut short.
+        """
         self.live = live
         try:
             while True:
@@ -164,8 +166,10 @@ class Runner:
             self._stir()
 
     def note_closed(self, reason: str) -> None:
-        """Stop the run because a user closed its task. For an interactive agent that is the usual end, else a
-        cancellation."""
+        """Stop the run because a user closed its task.
+
+        For an interactive agent this is the usual end, for others a cancellation.
+        """
         if self.claim.task.mode == INTERACTIVE:
             self.stop(Ending.FINISHED, reason or "closed by hand")
         else:
@@ -183,8 +187,7 @@ class Runner:
             self.stop(Ending.INTERRUPTED, "there is a message for it" if message.text else "interrupted by hand")
 
     async def put_off(self) -> None:
-        """Let the agent continue while the task's claim is certain, or without a limit if no other host could take the
-        task."""
+        """Let the agent continue while the claim is certain, without a limit if no other host can take the task."""
         live = self.live
         if live is None or live.agent is None:
             return
@@ -280,8 +283,9 @@ class Runner:
             return True
 
     async def _give_prompt(self, live: Live) -> bool:
-        """Type the prompt into a terminal whose input is empty, and send it. Return True when the prompt has left the
-        input.
+        """Type the prompt into a terminal whose input is empty, and send it.
+
+        Return True when the prompt has left the input.
 
         The terminal keeps whether the prompt was typed, so that the next supervisor does not type it again.
         """
@@ -320,8 +324,10 @@ class Runner:
         return live.alarm()
 
     def _over(self, live: Live) -> Outcome | None:
-        """Return the outcome if an interactive agent that handed in has finished, or had the time to. Return None
-        otherwise."""
+        """Return the outcome if an interactive agent that handed in has finished, or had the time to.
+
+        Return None otherwise.
+        """
         if self._handed_in is None:
             return None
         waited = (self._context.steady() - self._handed_in).total_seconds()
@@ -375,8 +381,10 @@ class Runner:
         return await ended
 
     async def _begun(self) -> Live | None:
-        """Return the started run of the claimed task. Return None if it cannot start, with its task settled. Raises
-        ClaimLost."""
+        """Return the started run of the claimed task. Raises ClaimLost.
+
+        Return None if the run cannot start. Its task is then settled, given back or left to the next supervisor.
+        """
         try:
             return await starting.start_run(self._context, self.claim, self._stop_asked)
         except ClaimLost:

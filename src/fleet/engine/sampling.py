@@ -63,8 +63,7 @@ class Sampler:
         return run.replace(sampled_at=self._context.now())
 
     async def _usage(self, run: Run, agent: Agent, now: datetime) -> tuple[Run, float | None]:
-        """Return the run with the usage of its processes, and the share of a core since the last sample, if one
-        exists."""
+        """Return the run with the usage of its processes, and the share of a core since the last sample or None."""
         try:
             usage = await asyncio.wait_for(agent.usage(), ANSWER_SECONDS)
         except (FleetError, OSError, TimeoutError):

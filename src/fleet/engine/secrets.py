@@ -21,8 +21,10 @@ class SecretRefused(FleetError):
 
 
 class Secrets:
-    """A cache of the secrets of accounts. It asks each command at most every five minutes, as many agents start at
-    once."""
+    """A cache of the secrets of accounts.
+
+    It asks each command at most every five minutes, as many agents start at once.
+    """
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], tuple[float, tuple[object, ...], dict[str, str]]] = {}

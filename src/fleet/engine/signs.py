@@ -22,8 +22,10 @@ class Signs:
     """What was seen of an agent, and when. All times are of the steady clock."""
 
     def __init__(self, run: Run, now: datetime, age_seconds: float) -> None:
-        """Start with an agent of this age. Signs that an earlier supervisor saw count from the agent's start, or from
-        now."""
+        """Start with an agent of this age.
+
+        Signs that an earlier supervisor saw count from the agent's start, or from now.
+        """
         self._began = now - timedelta(seconds=max(0.0, age_seconds))
         self._first = self._began if run.first_event_at is not None else None
         self._output = now if run.last_event_at is not None else self._began
@@ -64,8 +66,10 @@ class Signs:
         self._transcript = now
 
     def used_cpu(self, seconds: float, now: datetime) -> bool:
-        """Note how much CPU all processes of the agent have used in total. Return True if the increase counts as
-        work."""
+        """Note how much CPU all processes of the agent have used in total.
+
+        Return True if the increase counts as work.
+        """
         works = False
         if self._cpu is not None:
             least = max(LEAST_CPU, WORKING_SHARE * (now - self._looked).total_seconds())
@@ -81,8 +85,10 @@ class Signs:
             self._result = now
 
     def waited(self, seconds: float, ago: float, now: datetime) -> None:
-        """Note how long the agent waited for users in total, and how long ago the last wait ended. That time does not
-        count."""
+        """Note how long the agent waited for users in total, and how long ago the last wait ended.
+
+        That time does not count.
+        """
         self._waited = timedelta(seconds=seconds)
         self._worked = max(self._worked, now - timedelta(seconds=ago))
 

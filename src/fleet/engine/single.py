@@ -31,8 +31,9 @@ class Single:
         self._file: int | None = None
 
     def take(self, *, only_made: bool = False, said: dict[str, Any] | None = None) -> None:
-        """Take the lock, for all tasks or with `only_made` for those of `create` and similar. `said` goes into the
-        note.
+        """Take the lock, for all tasks or with `only_made` for those of `create` and similar.
+
+        `said` goes into the note.
 
         Raises SupervisorRunning, which names the running supervisor.
         """
@@ -58,8 +59,7 @@ class Single:
         os.pwrite(self._file, encode(_note(self._file) | facts).encode(), 0)
 
     def confirm(self) -> None:
-        """Raise HomeReplaced if the path no longer leads to this lock: another supervisor could then start beside this
-        one."""
+        """Raise HomeReplaced if the path no longer leads to this lock: a second supervisor could then start."""
         assert self._file is not None
         ours = os.fstat(self._file)
         try:
@@ -72,8 +72,10 @@ class Single:
             raise HomeReplaced(f"the home or its lock was replaced: {self._path}")
 
     def release(self, *, why: str = "") -> None:
-        """Release the lock. Calling this twice is safe. The note keeps `why` until the next supervisor takes the
-        lock."""
+        """Release the lock.
+
+        Calling this twice is safe. The note keeps `why` until the next supervisor takes the lock.
+        """
         if self._file is not None:
             os.ftruncate(self._file, 0)
             if why:

@@ -1,5 +1,4 @@
-"""The start of a run, step by step: resolve, open the workspace, choose an account, record, build the command,
-launch."""
+"""The start of a run in steps: resolve, open the workspace, choose an account, record, build the command, launch."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Read the output of an agent: whole lines from a growing file, with little memory, from where an earlier read
-stopped."""
+"""Read the output of an agent: whole lines from a growing file, with little memory, from where a reader stopped."""
 
 from __future__ import annotations
 
@@ -69,15 +68,19 @@ class LineReader:
                 self._head.clear()
 
     def last(self) -> Line | None:
-        """Return the text behind the last line break, when no more output follows. Call this after `lines` yields
-        none."""
+        """Return the text behind the last line break, when no more output follows.
+
+        Call this after `lines` yields none.
+        """
         length = self._position - self.offset
         self.offset = self._position
         return self._line(b"", truncated=length > LONGEST) if length else None
 
     def rest(self, tail: str) -> Iterator[Line]:
-        """Yield the rest after the end: unread lines, an unterminated line, and what the shim kept beyond its size
-        limit."""
+        """Yield the rest after the end.
+
+        These are unread lines, an unterminated line, and output that the shim kept beyond its size limit.
+        """
         while self.behind:
             yield from self.lines()
         unended, beyond = self.last(), LineReader(tail)._to_the_end()

@@ -1,5 +1,4 @@
-"""The file in which a coder keeps a session: a sign of life, and for some coders a source of more events than
-stdout."""
+"""The file in which a coder keeps a session: a sign of life, and for some coders a source of further events."""
 
 from __future__ import annotations
 

@@ -59,8 +59,10 @@ class Typist:
         return True
 
     async def has_pasted(self, mark: str) -> bool:
-        """Return True if the text with this mark was last pasted into the terminal, by any supervisor. Raises
-        FleetError."""
+        """Return True if the text with this mark was last pasted into the terminal, by any supervisor.
+
+        Raises FleetError.
+        """
         return await self._terminal.last_mark() == mark
 
     async def paste(self, text: str, mark: str) -> str:

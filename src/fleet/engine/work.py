@@ -1,5 +1,4 @@
-"""The work in a task's worktree as git sees it, read through fleet's own view and never with files that an agent
-wrote."""
+"""The work in a task's worktree as git sees it, read through fleet's own view, never with an agent's settings."""
 
 from __future__ import annotations
 
@@ -94,8 +93,10 @@ class Work:
 
     @property
     def index(self) -> str:
-        """Return the path of fleet's own index of the worktree. It is kept, so that unchanged files are not read
-        again."""
+        """Return the path of fleet's own index of the worktree.
+
+        It is kept, so that unchanged files are not read again.
+        """
         return os.path.join(self.home.task(self.workspace.task_id), "index")  # noqa: PTH118
 
     @property

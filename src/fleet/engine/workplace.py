@@ -77,8 +77,10 @@ class Furnished(NamedTuple):
 async def open_place(
     context: Context, claim: Claim, task: Task, settings: Settings, folder: TaskFolder, stop: asyncio.Event
 ) -> Place:
-    """Return the directory for a run of this task, after setting up a worktree if needed. Raises FleetError,
-    OSError."""
+    """Return the directory for a run of this task, after setting up a worktree if needed.
+
+    Raises FleetError, OSError.
+    """
     if task.workspace != WORKTREE:
         cwd = task.cwd or folder.make_work()
         if not is_there(cwd):
@@ -101,8 +103,10 @@ def is_there(path: str) -> bool:
 
 
 def is_seen(path: str) -> bool:
-    """Return True if a missing worktree is certainly gone. A missing parent folder suggests an unmounted disk
-    instead."""
+    """Return True if a missing worktree is certainly gone.
+
+    A missing parent folder suggests an unmounted disk instead.
+    """
     return is_there(os.path.dirname(path))  # noqa: PTH120
 
 
@@ -168,8 +172,7 @@ def own_beginning(store: Store, repository: Repository, task: Task, last: Worksp
 
 
 def beginning(view: View, tip: str, own: str) -> str:
-    """Return the commit with which work on an existing branch is compared: the task's own base, else the branch's
-    tip."""
+    """Return the commit with which work on an existing branch is compared: the task's own base or the branch's tip."""
     if not own or view.resolve(own) == [None] or not is_ancestor(view, own, tip):  # the branch was recreated
         return tip
     return own

@@ -104,8 +104,10 @@ class Fence:
             self._thread.join()
 
     def look(self) -> None:
-        """Freeze every agent whose claim has expired. An agent that could not be frozen is tried again at the next
-        look."""
+        """Freeze every agent whose claim has expired.
+
+        An agent that could not be frozen is tried again at the next look.
+        """
         for launcher, due in self._due().items():
             done = launcher.freeze(due.keys())
             frozen = [key for place, key in due.items() if place in done]

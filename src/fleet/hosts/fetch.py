@@ -159,8 +159,10 @@ def _unpack(home: Home, task: Task, repository: Repository, folder: TaskFolder) 
 
 
 def _trust(context: Context, task: Task, repository: Repository) -> None:
-    """Trust in the mirror the project commands that were trusted for the remote: commands are known by their
-    digests."""
+    """Trust in the mirror the project commands that were trusted for the remote.
+
+    Commands are known by their digests.
+    """
     store = context.store
     if repository == mirror.mirror_of(context.home, task.remote):
         known = trusted_digests(store.ports, of_remote(task.remote))

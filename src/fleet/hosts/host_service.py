@@ -1,5 +1,4 @@
-"""What a host does for other hosts while its supervisor runs: push work, store tails, remove worktrees, serve
-events."""
+"""Work of a host for other hosts while its supervisor runs: push, store tails, remove worktrees, serve events."""
 
 from __future__ import annotations
 

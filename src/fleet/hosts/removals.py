@@ -34,8 +34,10 @@ def holds(wish: Wish, task: Task | None) -> bool:
 
 
 class WishedRemovals:
-    """Worktrees of this host that another host wants removed. If a removal fails, fleet retries only when asked
-    again."""
+    """Worktrees of this host that another host wants removed.
+
+    If a removal fails, fleet retries only when asked again.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context

@@ -183,8 +183,7 @@ def _is_among(form: str, paths: set[str]) -> bool:
 
 
 def _is_elsewhere(claim: str, ground: Ground) -> bool:
-    """Return True if git cannot show the file of a claim: an artifact, an outside path, or a file written since the
-    start."""
+    """Return True if git cannot show a claimed file: an artifact, an outside path, or a recent file."""
     text = claim.strip().strip("`'\"")
     path = os.path.expanduser(text)
     if os.path.isabs(path) and not any(path.startswith(os.path.join(top, "")) for top in _tops(ground.top)):

@@ -59,8 +59,7 @@ def spawned(
 
 
 def marked(home: Home, cwd: str, repository: Repository | None) -> tuple[Repository | None, str]:
-    """Return the repository of a directory, or the given one, with a mark of its main checkout for a later
-    comparison."""
+    """Return the given repository or that of a directory, with a mark of its main checkout for a later comparison."""
     found = repository or directory_repository(home, cwd)
     return found, primary.mark(View(home, found)) if found is not None else ""
 
@@ -113,8 +112,10 @@ def _events(home: Home, run: Run) -> str:
 
 
 def directory_repository(home: Home, cwd: str) -> Repository | None:
-    """Return the repository whose main checkout contains a plain directory. Return None if there is nothing to
-    compare."""
+    """Return the repository whose main checkout contains a plain directory.
+
+    Return None if there is nothing to compare.
+    """
     if home.contains(cwd):
         return None
     try:

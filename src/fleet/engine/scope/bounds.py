@@ -129,8 +129,10 @@ class Bounds(Record):
         return (SURE if sure else DOUBTFUL), owner
 
     def _above(self, path: str) -> str:
-        """Return the owner of a protected place below a folder, which would be deleted with it. Return "" if none
-        exists."""
+        """Return the owner of a protected place below a folder, which would be deleted with it.
+
+        Return "" if none exists.
+        """
         inner = self.workspace + "/"
         others = [each for each in self.places.items() if each[1] not in (OWN, SYSTEM)]
         kept = [(folder, owner) for folder, owner in others if not folder.startswith(inner)]

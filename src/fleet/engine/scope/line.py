@@ -1,5 +1,4 @@
-"""Follow a command line from its start: the directory and effects of each command, and which effects are out of
-bounds."""
+"""Follow a command line from its start: the directory and effects of each command, and those out of bounds."""
 
 # ruff: noqa: PTH119
 from __future__ import annotations

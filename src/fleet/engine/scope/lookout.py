@@ -104,8 +104,10 @@ class Lookout:
         return found
 
     def _of_line(self, line: str, directory: str) -> list[Told]:
-        """Return the findings in a line. Some shells keep the previous line's directory: the milder of both readings
-        counts."""
+        """Return the findings in a line.
+
+        Some shells keep the previous line's directory, so the line is read twice. The milder reading counts.
+        """
         named = resolve(directory, self._state) if directory else None
         starts = [named.path] if named else list(dict.fromkeys((self._bounds.workspace, self.directory)))
         began = self._state

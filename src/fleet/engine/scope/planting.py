@@ -81,8 +81,10 @@ def _unpacked(mark: object) -> dict[str, Any]:
 
 
 def found(home: Home, view: View, marks: tuple[object, object], branch: str) -> list[str]:
-    """Return sentences about planted changes between two marks. `branch` is the run's own. Raises FleetError,
-    OSError."""
+    """Return sentences about planted changes between two marks.
+
+    `branch` is the run's own. Raises FleetError, OSError.
+    """
     old, new = map(_unpacked, marks)
     if "refs" not in old or "refs" not in new:
         return []
@@ -300,8 +302,10 @@ class _Folder:
 
 
 def _files(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Return the files that differ. New or removed worktrees are left out, and so are new submodules with plain
-    settings."""
+    """Return the files that differ.
+
+    New or removed worktrees are left out, and so are new submodules with plain settings.
+    """
     before, after = _part(old, "inside"), _part(new, "inside")
     names = {*before, *after}
     empty = _hash(b"")

@@ -47,8 +47,9 @@ _compared: dict[str, tuple[tuple[str, str] | None, list[tuple[bytes, str]]]] = {
 
 
 def mark(view: View) -> str:
-    """Return a mark of the main checkout, its settings and its hooks for a later comparison. Return "" if they are
-    unreadable.
+    """Return a mark of the main checkout, its settings and its hooks for a later comparison.
+
+    Return "" if they are unreadable.
 
     The checkout is read through fleet's view with a copy of the index. Nothing in the repository is obeyed or written.
     Agents that begin or end together share a look.
@@ -130,8 +131,10 @@ def _checkout(view: View) -> dict[str, Any]:
 
 
 def _copy(index: str, copy: str) -> None:
-    """Copy the user's index with its times, which tell git what it need not read. Skip an index that is not a plain
-    file."""
+    """Copy the user's index with its times, which tell git what it need not read.
+
+    Skip an index that is not a plain file.
+    """
     if os.path.lexists(index) and stat.S_ISREG(os.lstat(index).st_mode):
         shutil.copy2(index, copy, follow_symlinks=False)
 
@@ -147,8 +150,10 @@ def _worked_on(view: View, index: str) -> Iterator[tuple[bytes, str]]:
 
 
 def _staged(view: View, index: str, commit: str | None) -> list[tuple[bytes, str]]:
-    """Return the files in which an index differs from a commit. Reuse the last result for an unchanged index and
-    commit."""
+    """Return the files in which an index differs from a commit.
+
+    Reuse the last result for an unchanged index and commit.
+    """
     if commit is None:
         return []
     key = _digest(index), commit

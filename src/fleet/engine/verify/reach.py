@@ -132,8 +132,10 @@ def named(command: str, path: str, directory: str = "") -> tuple[str, ...]:
 
 
 def mark(asked: Asked) -> str:
-    """Return a mark of everything that a command can reach, for a later comparison. Runs that begin together share a
-    look."""
+    """Return a mark of everything that a command can reach, for a later comparison.
+
+    Runs that begin together share a look.
+    """
     tops = list(_tops(asked))
     return encode(_looks.look("\0".join([asked.command, asked.path, *tops]), lambda: _mark(asked, tops)))
 

@@ -48,8 +48,7 @@ def secluded(env: Mapping[str, str], folder: str, *, network: bool) -> dict[str,
 
 
 def in_words(had: Iterable[str], containment: str, *, network: bool) -> str:
-    """Return a description of what a command could not reach, and of what it could because the system lacks
-    isolation."""
+    """Return a description of the isolation: what the command could not reach, and what it still could."""
     had = set(had)
     asked = [row for row in WORDS if not (network and row[0] == "offline")]
     kept = [words for name, words, _ in asked if name in had]
