@@ -186,7 +186,7 @@ def beads_turn(home: Home) -> AbstractContextManager[int]:
 
 def open_other(home: Home, *, make: bool, migrate: bool, said: str | None) -> Fleet | None:
     """Open the queue that `said`, the environment or the settings name. Return None if it is the home's own file."""
-    from fleet.config.queue import BEADS, POSTGRES, chosen  # settings are read where a queue is named, and else not
+    from fleet.config.queue import BEADS, POSTGRES, chosen  # the settings are read only if a queue is named
 
     choice = chosen(home, os.environ, said=said)
     if choice.kind == POSTGRES:

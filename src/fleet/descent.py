@@ -1,8 +1,8 @@
 """The runs from which this process descends, according to the system, because an environment may have been cleared.
 
 Coders start programs with few variables: codex gives an MCP server neither token nor home, and gemini removes variables
-with names like those of secrets. But each process of an agent has the shim of its run above it, either as the first
-process of its PID namespace or as the process that adopts orphans. A shim has its folder in its command line, which any
+with names like those of secrets. But each process of an agent has the shim of its run above it. The shim is the first
+process of the PID namespace, or the process that adopts orphans. A shim has its folder in its command line, which any
 user may read.
 """
 

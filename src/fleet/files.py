@@ -104,7 +104,7 @@ def read_start(path: str, most: int) -> bytes:
 
 @contextlib.contextmanager
 def open_folder(base: str, *names: str, make: bool = False) -> Iterator[int]:
-    """Open a folder below a trusted one through descriptors, because agents could replace a part of the path by a link.
+    """Open a folder below a trusted one through descriptors: agents could replace a part of the path by a link.
 
     With `make`, missing folders are created, private to this user. The base may be reached by a link. Raises OSError.
     """

@@ -1,4 +1,4 @@
-"""The paths in fleet's home, and the settings file of a project. No other module knows paths of the home."""
+"""The paths in the home of fleet, for all other modules, and the settings file of a project."""
 
 # Runs on each `bd` call, where importing pathlib costs more than all of this.
 # ruff: noqa: PTH100, PTH101, PTH103, PTH110, PTH111, PTH112, PTH113, PTH116, PTH118, PTH120, PTH123

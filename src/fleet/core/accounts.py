@@ -1,7 +1,7 @@
 """The choice of accounts for runs, and the effect of limits on accounts: pure decisions.
 
-A limit of the plan or a lost login parks an account until its reset, and the next account takes over. Too many requests
-in a minute only slow an account down. Runs move on to the next account only if that happens repeatedly.
+A limit of the plan or a lost login parks an account until its reset. The next account then takes over. Too many
+requests in a minute only slow an account down. Runs move on to the next account only if that happens repeatedly.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def folder_of(branch: str) -> str:
     """Return the name of a branch's folder. It is readable and unique, even on a case-insensitive file system.
 
     A name of lower-case letters, digits, '.', '_' and '-' is its own folder. Any other name gets a mark of eight digits
-    from its hash, because `a/b` is not `a-b` and `A` is not `a`. A name that itself looks marked gets a mark too.
+    from its hash: `a/b` is not `a-b`, and `A` is not `a`. So does a name that itself looks marked.
     """
     if PLAIN.fullmatch(branch) and not MARKED.fullmatch(branch):
         return branch

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-#: The prefix by which a task requires one host, either by its name or as the host of one home, whatever its name.
+#: The prefix of a word that requires one host. The host's name follows, or the identity of a home for the host of that
+#: home.
 PIN = "host:"
 #: Separates the first name of a home from its unique id. No host name contains it.
 MARK = "@"
@@ -77,7 +78,7 @@ def is_of_home(word: str) -> bool:
 def named(word: str, hosts: Iterable[Host]) -> str:
     """Return a word in the form that people know.
 
-    For the host of a home, this is its last name, or the home's first name if the host is unknown.
+    For the host of a home, this is its last name. If the host is unknown, it is the home's first name.
     """
     if not is_of_home(word):
         return word

@@ -6,7 +6,7 @@ from os import urandom
 
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 LONGEST = 8
-#: The number of tasks up to which each length serves, so that the chance of a collision stays at a quarter or less.
+#: The number of tasks up to which each length serves. The chance of a collision stays at a quarter or less.
 ROOM = ((3, 164), (4, 984), (5, 5_899), (6, 35_390), (7, 212_340))
 
 

@@ -43,7 +43,7 @@ SCHEMA = _table(
 
 
 def is_handed_on(task: Task) -> bool:
-    """Return True if a task's result goes to a caller or another stage, so that its coder must follow the schema."""
+    """Return True if a task's result goes to a caller or another stage. Its coder must then follow the schema."""
     return task.origin in _HANDED_ON
 
 

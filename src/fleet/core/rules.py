@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _LISTS = ("allow", "protect", "repos", "extra_args")
 _FLAGS = ("fail_to_pass", "no_changes")
 _WORDS = ("reasoning_effort",)
-#: Maximum for how often a rule lets a task come back, as in the settings, and for a wait in seconds.
+#: Maximum for counts of retries in rules, as in the settings, and for waits in seconds.
 MOST_TIMES, MOST_SECONDS = 500, 1_000_000
 _BOUNDS = {
     **dict.fromkeys(("retries", "stale_restarts", "rate_limit_retries"), MOST_TIMES),

@@ -77,7 +77,7 @@ class Workspace(Record):
 
     @property
     def is_mirrored(self) -> bool:
-        """Return True if it was made from a mirror of the remote, on a host where no person looks for it."""
+        """Return True if it was created in a mirror of the remote, on a host where no person looks for it."""
         return bool(self.made.get("mirror"))
 
     @property

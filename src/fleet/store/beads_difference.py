@@ -109,7 +109,7 @@ def _shown(value: Any) -> str:
 def _apart(comment: Comment, said: set[tuple[Any, ...]]) -> Comment:
     """Return the comment with a time that bd can tell apart.
 
-    bd merges comments with the same author and text within one second, so a repeated comment moves to the next free
+    bd merges comments with the same author and text within one second. So a repeated comment moves to the next free
     second.
     """
     at = comment.created_at.replace(microsecond=0)

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 #: Internal settings of the copy, hidden from users.
 SEEN, PROGRAM, OWNER = "fleet.beads_seen", "fleet.beads_program", "fleet.beads_owner"
-#: Set while a bd setting is being changed. The value holds the state of bd's files before the change.
+#: Set before a bd command that may change bd's settings. The value is the fingerprint of bd's files at that time.
 SETTINGS = "fleet.beads_settings"
 #: bd settings that fleet uses.
 FOLLOWED = ("issue_prefix", "status.custom", "types.custom")
@@ -65,8 +65,9 @@ class Leases:
     def due(self, held: Iterable[str]) -> list[str]:
         """Return those of our tasks whose lease to renew now, the longest unrenewed first.
 
-        Each renewal starts a process, so a call returns only a few, plus all that are overdue by a factor of two. A
-        task that this process never renewed was taken over from another supervisor and is due.
+        Each renewal starts a process, so a call returns only a few. It also returns all leases that have waited twice
+        as long as they should. A task that this process never renewed was taken over from another supervisor and is
+        due.
         """
         now = self._now()
         self._beats = {key: self._beats.get(key, now - BEAT_EVERY) for key in held}

@@ -1,7 +1,7 @@
 """Strict parsing of PostgreSQL connection strings, without repeating any part of them in messages.
 
-In a malformed string, libpq may take a part of the password for the host, the user or the port, and its errors quote
-these. So fleet reports connection failures in its own words.
+In a malformed string, libpq may take a part of the password for the host, the user or the port. Its errors quote these
+parts. So fleet reports connection failures in its own words.
 """
 
 from __future__ import annotations

@@ -59,8 +59,9 @@ class PostgresStore(Store):
     """Everything in the schema `fleet` of one PostgreSQL database.
 
     `lease` is how long claims last here. Silent connections are given up within a third of it. Expired claims of other
-    owners stay untouched until the server was reachable, with a steady clock, for a whole grace period. Owners get this
-    time to come back and renew. `mark` distinguishes this home from those of other hosts, for trust in a path.
+    owners stay untouched at first. The server must have been reachable, with a steady clock, for a whole grace period.
+    Owners get this time to come back and renew. `mark` distinguishes this home from those of other hosts, for trust in
+    a path.
     """
 
     is_shared = True

@@ -41,7 +41,7 @@ _VALUE = re.compile(r"(?<![:\w]):(\w+)")
 class Connection:
     """A database that the threads of this process share. Each thread has its own transactions.
 
-    One database lock makes writers take turns, as in SQLite, so that what a writer reads stays true until it commits.
+    One database lock makes writers take turns, as in SQLite. So data that a writer reads stays valid until it commits.
     Writers that are not `alone` share the lock: they run beside each other, but never beside a writer that is alone.
     """
 

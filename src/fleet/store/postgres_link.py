@@ -20,7 +20,7 @@ AGAIN = "look at the server and the way to it; a supervisor tries again by itsel
 #: Errors of a reachable server that is busy with other clients. The call can be retried.
 _BUSY = (errors.LockNotAvailable, errors.QueryCanceled, errors.DeadlockDetected, errors.SerializationFailure)
 #: SQLSTATEs of a connection that is no longer usable. Either we were silent in a transaction for too long, for example
-#: asleep, or the server became read-only because another took over.
+#: asleep, or another server took over and this one became read-only.
 _CUT_OFF = ("25P03", "25P04", "25006")
 #: The message that triggers of a moved queue raise on writes.
 _SEALED = "the queue was moved"

@@ -32,8 +32,8 @@ REMEDY = "set `sslmode=verify-full` in the connection string, and `sslrootcert` 
 def required(said: Mapping[str, Any]) -> dict[str, str]:
     """Return the parameters to add to a connection string, so that a server on another machine must prove its identity.
 
-    Nothing is added if the string, PGSSLMODE or the service of PGSERVICE sets the mode, or if the server is on this
-    machine.
+    Nothing is added if the string, PGSSLMODE or the service of PGSERVICE sets the mode. The same applies if the server
+    is on this machine.
     """
     unsaid = _defaults()
     if said.get("sslmode") or "PGSSLMODE" in os.environ or unsaid.get("sslmode", UNSAID) != UNSAID:

@@ -34,8 +34,8 @@ RESTORE = "run `fleet restore FILE` with your last `fleet backup`; fleet keeps t
 class Connection:
     """A database file, opened by one thread of one process.
 
-    `check_new` may refuse a new or empty file. If the path leads to another file later, all reads and writes raise,
-    because the writes of others would be invisible here.
+    `check_new` may refuse a new or empty file. If the path leads to another file later, all reads and writes raise: the
+    writes of others would be invisible here.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Checkouts of a branch: finding them, detecting changes in them, and running git there with fleet's settings.
 
 Git reads and writes the files and the index of the checkout. Settings, hooks and attributes come from the view. `HEAD`
-and git's state files are in a separate folder of fleet, so that checks leave nothing in the user's git folder.
+and git's state files are in a separate folder of fleet. So checks leave nothing in the user's git folder.
 """
 
 # Git's paths may contain any bytes.

@@ -1,7 +1,7 @@
 """Clean checkouts of a commit, for commands that fleet runs: created from scratch and removed completely.
 
-A checkout has a separate git folder that borrows the repository's objects. If a test suite calls `git config`, `git
-tag` or `git gc` there, neither the user's repository nor fleet's settings change. The checkout appears in no list of
+A checkout has a separate git folder that borrows the repository's objects. A test suite can call `git config`, `git
+tag` or `git gc` there without changing the user's repository or fleet's settings. The checkout appears in no list of
 worktrees.
 """
 

@@ -1,7 +1,7 @@
 """Copying files into a worktree that git does not put there: credentials and the files that `.worktreeinclude` names.
 
-Each part of each path is opened without following links, on both sides, so that nothing outside the two directories is
-read or written. Existing files are not changed.
+Each part of each path is opened without following links, on both sides. So nothing outside the two directories is read
+or written. Existing files are not changed.
 """
 
 # Paths are relative to descriptors here, which pathlib does not support.

@@ -77,8 +77,8 @@ def git(
 ) -> bytes:
     """Return git's output. Raises GitFault unless git exits with 0 or a code in `allow`.
 
-    If `gently`, git runs with the lowest priority. Git keeps the descriptors in `inherit` open, so that a lock on one
-    of them lasts until git ends, even if fleet is killed.
+    If `gently`, git runs with the lowest priority. Git keeps the descriptors in `inherit` open. A lock on one of them
+    then lasts until git ends, even if fleet is killed.
     """
     try:
         done = _run(words, cwd, environment(env), stdin, seconds, gently=gently, inherit=inherit)

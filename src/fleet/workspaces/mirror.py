@@ -1,7 +1,7 @@
 """Repositories of other hosts: a bare mirror of their remote, which can have worktrees like any repository.
 
 The remote's branches are under `refs/remotes/origin`; local branches belong to tasks that ran here. An agent can write
-to a mirror like to any repository that it works in, so git talks to the remote through fleet's view of it.
+to a mirror as to any repository that it works in. So git talks to the remote through fleet's view of the mirror.
 """
 
 # ruff: noqa: PTH105, PTH108, PTH112, PTH113, PTH114, PTH118
@@ -147,7 +147,7 @@ def project_folder(home: Home, url: str, base: str) -> str:
 
 
 def keep_project(home: Home, url: str, base: str, names: tuple[str, ...]) -> str:
-    """Store the first of these files of the base commit in that folder, or an empty file if it has none.
+    """Store the first of these files of the base commit in that folder, or an empty file if none exists.
 
     Return the folder. Raises GitFault, OSError.
     """

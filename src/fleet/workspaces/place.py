@@ -1,4 +1,4 @@
-"""An agent's worktree and the contents of its git folder, read as data because the agent could write all of it."""
+"""An agent's worktree and its git folder, read as data because the agent could write all of it."""
 
 # Git's paths may contain any bytes.
 # ruff: noqa: PTH118, PTH123

@@ -4,8 +4,8 @@ An agent can write to its repository's `.git`, including settings, hooks, filter
 would obey them. A view is a git directory in fleet's home. Its `objects` and `refs` are those of the repository, and
 fleet wrote its `config`. fleet reads and writes objects and refs only through the view, which obeys no one else.
 
-When a view is first made and whenever the repository is trusted again, it takes over some of the repository's settings:
-those that affect bytes and paths and run nothing (`view_config`).
+A view takes over some of the repository's settings when it is first made and when the repository is trusted again.
+These settings affect bytes and paths and run nothing (`view_config`).
 """
 
 # ruff: noqa: PTH103, PTH104, PTH105, PTH112, PTH114, PTH115, PTH118

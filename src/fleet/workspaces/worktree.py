@@ -70,7 +70,7 @@ def add(
     base_commit: str,
     made: bool,
 ) -> Added:
-    """Create a worktree, on a new branch from a commit if `made`, or else on an existing branch that is free.
+    """Create a worktree on a new branch from a commit if `made`, else on an existing branch that is free.
 
     Git obeys the repository's settings and filters here, but no hooks. So call it only for a trusted repository. On
     failure, nothing stays behind. Raises BranchInUse, RepositoryBusy, GitFault, FleetError.

@@ -37,7 +37,7 @@ class SqlWorkspaces:
         self._now = now
 
     def lease(self, workspace: Workspace, *, ports: Ports | None = None) -> Workspace:
-        """Lease a workspace for a task, or return the one it has, with the same path and branch until it is gone.
+        """Lease a workspace for a task, or return the one it has. Path and branch stay the same until it is gone.
 
         `ports` gets all leased ports and returns the first of a free block of `port_count`, or 0 for none. Without
         `ports`, the workspace's own `first_port` is used.
