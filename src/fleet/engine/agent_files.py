@@ -108,8 +108,8 @@ class AgentFiles:
     def append_log(self, name: str, data: bytes, most: int) -> None:
         """Append to a log file of fleet, all of `data` or nothing. A log beyond `most` bytes is rotated first.
 
-        Rotation replaces the previous rotated log. If the log is no longer a plain file, it is put aside, so that an
-        agent cannot stop the log by replacing it.
+        Rotation replaces the previous rotated log. A log that is no longer a plain file is put aside: an agent that
+        replaces the log must not stop the logging.
         """
         try:
             with self._file(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as handle:

@@ -55,7 +55,7 @@ async def run_command(
 ) -> Done:
     """Run a user's command line in the folder `place`, which keeps its log. All its processes have ended afterwards.
 
-    A command that an earlier supervisor started there is ended first. `stop` ends the command early. Raises FleetError,
+    An earlier supervisor's command in `place` is ended first. `stop` ends the command early. Raises FleetError,
     OSError.
     """
     await end_earlier(launcher, place)

@@ -166,7 +166,7 @@ async def _look(context: Context, live: Live, work: Work) -> list[str]:
 
 
 def _touched(work: Work, mark: str, began: float) -> tuple[list[str], list[str], str | None]:
-    """Return changes of git's files about the worktree, changes of the main checkout, and a stamp of git's settings."""
+    """Return changes of the worktree's git files, changes of the main checkout, and a stamp of git's settings."""
     state = state_of(work.repository, work.workspace.path, work.admin)
     tampered = [f"{each} of its worktree was changed" for each in state.tampered]
     planted = _planted(work.view, began)

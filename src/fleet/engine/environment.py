@@ -80,7 +80,7 @@ def agent_path(home: Home, task: Task, ours: Mapping[str, str]) -> str:
 
 
 def path_of(task: Task, ours: Mapping[str, str]) -> str:
-    """Return the PATH of the task's maker, then ours.
+    """Return the PATH of the task's maker, followed by the PATH in `ours`.
 
     A task that cron or another host created may have a PATH without the coder.
     """

@@ -100,7 +100,7 @@ def pin_of(home: Home) -> str:
 def pin_among(home: Home, hosts: Iterable[Host]) -> str:
     """Return the label that a pinned task of this home must require, given the known hosts.
 
-    On one machine, a home that never was a host may have the name of a host with another home. Then its tasks go there.
+    A home that never was a host may be on the machine of a host with the same name. Its tasks then go to that host.
     """
     own, name = pin_here(home), name_here(home)
     rows = list(hosts)
@@ -116,7 +116,7 @@ def be_the_same(home: Home, row: Host) -> None:
 
 
 def name_of(settings: Settings) -> str:
-    """Return the name of a host with these settings. [default: the machine's name]"""
+    """Return the name of a host with these settings, by default the machine's name."""
     return settings.host.name or machine_name()
 
 

@@ -231,7 +231,7 @@ class Live:
             self._rested = seconds
 
     async def has_waited(self) -> None:
-        """Read how long the agent waited for answers to its tool's questions. That time does not count as silence."""
+        """Read how long the agent waited for answers to questions of its tools. That time does not count as silence."""
         context, run = self._context, self.run
         store = context.store
         asked = await store.call(store.questions.find, task_id=run.task_id)

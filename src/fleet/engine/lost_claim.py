@@ -84,7 +84,7 @@ def record_loss(context: Context, run: Run) -> None:
 
 
 def end_task_json(home: Home, redactor: Redactor, task: Task, run: Run) -> None:
-    """Write the `task.json` of a task whose run has ended over the agent's changes."""
+    """Replace the agent's changes in the `task.json` of a task whose run has ended."""
     folder = folder_of(home, run, redactor)
     try:
         folder.write_task_json(task, task.coder or run.coder, task.model or run.model)

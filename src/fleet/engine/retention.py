@@ -71,7 +71,7 @@ class Removed(Record):
 
 
 def read_mark(text: str) -> Mark:
-    """Return the mark in its text form. An invalid text gives an empty mark, which costs time and does no harm."""
+    """Return the mark that `text` contains. An invalid text gives an empty mark, which costs time and does no harm."""
     words = text.split(" ", 2)
     try:
         ended_at, looked_at = (None if word == "-" else datetime.fromisoformat(word) for word in words[:2])

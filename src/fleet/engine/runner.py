@@ -43,7 +43,7 @@ TERMINAL_STEPS = (signal.SIGTERM,)
 
 
 class Runner:
-    """Follows a claimed task through one run."""
+    """The supervisor's side of one run of a claimed task, from its start to its settlement."""
 
     def __init__(self, context: Context, claim: Claim) -> None:
         self._context = context
@@ -59,7 +59,7 @@ class Runner:
         self._prompt: Message | None = None  # the prompt that an agent in a terminal must receive before them
         self._pasted = False  # the prompt was put into the terminal
         self._sent: dict[str, Message] = {}  # messages whose arrival was not seen yet
-        self._telling = asyncio.Lock()  # held until messages sent or heard are recorded
+        self._telling = asyncio.Lock()  # held until messages sent or received are recorded
 
     async def start(self) -> None:
         """Begin a run of the claimed task and follow it to its end."""

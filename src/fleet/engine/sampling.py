@@ -32,7 +32,7 @@ AT_REST_PCT = 1.0
 
 
 class Sampler:
-    """Samples one agent, at most every ten seconds and only while it is active."""
+    """Samples of one agent, taken at most every ten seconds and only while it is active."""
 
     def __init__(self, context: Context, coder: Coder, work: Work | None, log_of_terminal: str) -> None:
         self._context, self._coder = context, coder

@@ -1,7 +1,7 @@
 """Decide whether the next run resumes the previous session. Pure.
 
-These sessions are never resumed: a session with a full context, one that did not start, and one with false claims. Then
-the artifacts hand over the work. A session whose work failed its verify command is resumed.
+A session is never resumed if its context was full, it did not start, it went over budget, or it claimed work that it
+had not done. Then the artifacts hand over the work. A session whose work failed its verify command is resumed.
 """
 
 from __future__ import annotations

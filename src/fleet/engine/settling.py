@@ -241,8 +241,8 @@ def _note_account(context: Context, run: Run, outcome: Outcome, rules: Rules) ->
 def _with_messages(store: Store, run: Run, outcome: Outcome, verdict: Verdict) -> Verdict:
     """Return a verdict that accounts for undelivered messages.
 
-    An undelivered message reopens the task. An interruption without text blocks a task that would be open. Messages of
-    fleet about collisions wait for the next run.
+    An undelivered message reopens a closed or interrupted task. An interruption without text blocks a task that would
+    be open. Messages of fleet about collisions wait for the next run.
     """
     waiting = [each for each in store.messages.find(run.task_id) if each.state in (Delivery.QUEUED, Delivery.SENT)]
     unheard = [each for each in waiting if each.author != telling.AUTHOR and not each.is_prompt]

@@ -52,8 +52,8 @@ class Skipped(FleetError):
 async def staged(context: Context, claim: Claim) -> Task:
     """Fill the prompt of a stage that starts for the first time, and set its base. Return the task.
 
-    Raises Skipped if the stage's condition is false, NotReady if the list that it iterates over is unknown, and
-    BadInput if its plan cannot be read.
+    Raises Skipped if the stage's condition is false. Raises NotReady if the list that it iterates over is unknown.
+    Raises BadInput if its plan cannot be read.
     """
     store = context.store
     stage, task_prompt, results = await store.call(_read_stage, store.ports, claim.task)

@@ -88,7 +88,7 @@ def left_after_a_while(folder: str) -> list[int]:
 
 
 def strays_among(home: Home, store: Store, found: Iterable[tuple[str, int]]) -> list[Stray]:
-    """Return those of the live runs that the database does not have as live."""
+    """Return the live runs in `found` that the database does not have as live."""
     strays = []
     for task_id, number in found:
         known = store.runs.get(f"{task_id}/{number}")

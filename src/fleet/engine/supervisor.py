@@ -75,7 +75,7 @@ def load_rest() -> None:
 
 
 class Supervisor:
-    """Claims and follows tasks until it is stopped. Agents live on without it."""
+    """A loop that claims and follows tasks until it is stopped. Agents live on without it."""
 
     def __init__(
         self,

@@ -24,7 +24,7 @@ SENDS, SEND_LOOKS, SEND_SECONDS = 3, 4, 0.25
 
 
 class Typist:
-    """Looks at the screen of an agent and types."""
+    """The screen and keyboard of an agent's terminal."""
 
     def __init__(self, terminal: Terminal, coder: Coder, log_of_terminal: str) -> None:
         self._terminal, self._coder = terminal, coder

@@ -127,7 +127,7 @@ def also_run(made: Verification, command: str, done: Done) -> Verification:
 
 
 class _Verifier:
-    """Runs a command, each time in a new checkout."""
+    """Runs of a command, each in a new checkout."""
 
     def __init__(self, launcher: Launcher, view: View, wanted: Wanted, room: Room) -> None:
         self._launcher, self._view, self._wanted, self._room = launcher, view, wanted, room

@@ -44,7 +44,7 @@ class Work:
 
     @property
     def admin(self) -> str:
-        """Return git's folder about the worktree as recorded when it was created. Return "" if unknown."""
+        """Return git's administrative folder of the worktree as recorded at its creation. Return "" if unknown."""
         return str(self.workspace.made.get("admin") or "")
 
     @property

@@ -70,7 +70,7 @@ class Stopped(FleetError):
 class Furnished(NamedTuple):
     """A worktree that was created."""
 
-    admin: str  # git's folder about it
+    admin: str  # git's administrative folder
     copied: Copied
 
 
@@ -111,7 +111,7 @@ def is_seen(path: str) -> bool:
 
 
 def branch_of(task: Task) -> str:
-    """Return the branch of a task. A task created with `bd create` names none, so its id is used."""
+    """Return the branch of a task. A task created with `bd create` names none, so it is `fleet/<id>`."""
     return task.branch or f"fleet/{task.id}"
 
 

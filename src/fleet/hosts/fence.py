@@ -38,7 +38,7 @@ class Held(NamedTuple):
 
 
 class Fence:
-    """Freezes agents in time. Other code decides what happens to them then. Safe to use from any thread."""
+    """A thread that freezes agents in time. Other code decides what happens to them. Safe to use from any thread."""
 
     def __init__(self, *, clock: Callable[[], float] = machine_seconds) -> None:
         self._clock = clock

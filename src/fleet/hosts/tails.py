@@ -34,7 +34,7 @@ async def store_tail(store: StoreCalls, live: LiveRun) -> None:
 
 
 class EventTails:
-    """Stores the tails of live runs that have new events."""
+    """The stored tails of live runs, updated for runs with new events."""
 
     def __init__(self, context: Context) -> None:
         self._context = context

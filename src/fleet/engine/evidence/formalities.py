@@ -39,7 +39,7 @@ DEEPEST = 4
 
 
 def is_formality(tool: str, data: dict[str, Any], task_id: str) -> bool:
-    """Return True if a tool call certainly does no more than hand in, discuss the task or plan."""
+    """Return True if a tool call certainly only hands in, discusses the task or plans."""
     if tool.lower() in _PLANNING:
         return True
     commands = [found for key in COMMAND_KEYS if (found := data.get(key))]

@@ -114,7 +114,7 @@ class Gathered(Record):
 
 
 def _blocked(result: ResultFile | None) -> str:
-    """Return that an agent reported it is blocked, with the first line of its reason. Return "" if it did not."""
+    """Return a sentence with the agent's reason if the agent reported that it is blocked. Return "" if it did not."""
     if result is None or result.status != BLOCKED:
         return ""
     why = result.summary.strip().partition("\n")[0].strip()

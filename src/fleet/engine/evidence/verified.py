@@ -97,7 +97,7 @@ def _asked(home: Home, wanted: Wanted, path: str, directory: str, view: View | N
 
 
 def _compared(live: Live, task: Task, directory: str, wanted: Wanted, view: View | None) -> tuple[Room, reach.Changed]:
-    """Return the room of a verification, and how what it can reach differs from before the run."""
+    """Return the room of a verification, and what changed since the run began in the files that it can reach."""
     room, home = _room(live.folder.home, live, task), live.folder.home
     asked = _asked(home, wanted, room.env["PATH"], directory, view)._replace(in_place=live.workspace is None)
     unlike = reach.changed(asked, str(spawn_of(live.run).get("reach") or ""), live.began_here.timestamp())

@@ -40,7 +40,7 @@ class Told(NamedTuple):
 
 
 class Line:
-    """Follows a line. `told` holds the findings, `state` the shell's state after the line."""
+    """A command line that is followed. `told` holds the findings, `state` the shell's state after the line."""
 
     def __init__(self, bounds: Bounds, state: State, depth: int = 0) -> None:
         self.told: list[Told] = []

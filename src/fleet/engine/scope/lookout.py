@@ -45,7 +45,7 @@ class Seen(NamedTuple):
 
 
 class Lookout:
-    """Observes one run. Its findings follow from the events alone: it reads no file and runs nothing."""
+    """The observer of one run. Its findings follow from events alone: it reads no file and runs nothing."""
 
     def __init__(self, bounds: Bounds, clean: Callable[[str], str] = str, directory: str = "") -> None:
         self._bounds = bounds

@@ -102,7 +102,7 @@ def found(home: Home, view: View, marks: tuple[object, object], branch: str) -> 
 
 
 class _Judge:
-    """Distinguishes ordinary moves of refs from others."""
+    """The distinction between ordinary moves of refs and others."""
 
     def __init__(self, home: Home, view: View, branch: str, moved: Sequence[str]) -> None:
         self._home, self._view, self._own = home, view, f"refs/heads/{branch}"

@@ -86,7 +86,7 @@ def parse(line: str) -> Iterator[Simple | Mark]:
 
 
 class _Reader:
-    """Reads a line once."""
+    """A single pass over a line."""
 
     def __init__(self, text: str) -> None:
         self._text = text
