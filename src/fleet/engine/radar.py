@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 #: Maximum share of the time for looks, and the minimum and maximum pause between two looks.
 SHARE, LEAST_SECONDS, MOST_SECONDS = 1 / 50, 1.0, 10.0
-#: The radar waits until no agent has begun or ended for the first time, but not longer than the second.
+#: How long no agent must have begun or ended before a look, and the maximum wait for that.
 CALM_SECONDS, PATIENCE_SECONDS = 1.0, 10.0
 
 
@@ -54,7 +54,8 @@ class Radar:
         told: Callable[[], None],
     ) -> None:
         self._store, self._home, self._owner = store, home, owner
-        self._at_work, self._told = at_work, told  # find a task's agent; called after telling one
+        # `at_work` returns the live run of a task, if any. `told` is called after an agent was told of a collision.
+        self._at_work, self._told = at_work, told
         self._stirred: dict[str, float] = {}  # the repositories with activity, and since when
         self._moved_at = 0.0  # when an agent last began or ended
         self._due: dict[str, float] = {}

@@ -147,7 +147,7 @@ class Recovery:
                     if leased.path != run.workspace:
                         raise BranchTaken(space.branch, task.id, path=leased.path)
                     store.workspaces.save(leased.replace(ready_at=space.ready_at, notes=space.notes))
-                # All output is read again, so notes about it do not count twice.
+                # All output is read again. Events recorded earlier must not count twice.
                 run = store.runs.begin(claim, run.replace(spawn=begun_now(context.home, run)))
                 issue_token(store.ports, claim, run)
                 return claim, run

@@ -65,7 +65,7 @@ async def settle(
             task = claimed_task(store.ports, claim)
             now = end.replace(task=task)
             outcome, judgement = decided if now == end else judge_run(live, now, found, outcome_of(now))
-            if outcome.ending != Ending.CANCELLED:  # A cancelled run records no questions. They remain in Q&A.md.
+            if outcome.ending != Ending.CANCELLED:  # a cancelled run records no questions; they remain in Q&A.md
                 last = asked_last(now)
                 left = () if outcome.handed_in else end.unanswered
                 asked = [*end.asked, *left, *([live.folder.clean(last)] if last else [])]

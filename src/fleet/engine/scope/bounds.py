@@ -229,7 +229,7 @@ def _both(places: Iterable[tuple[str, str]]) -> Iterable[tuple[str, str]]:
     """Yield each place with its given path and its real path, because an agent may use either."""
     for path, owner in places:
         yield os.path.normpath(path), owner
-        if not path.startswith("/dev/"):  # some of those point to files that this process has open
+        if not path.startswith("/dev/"):  # some of these paths lead to files that this process has open
             yield _real(path), owner
 
 

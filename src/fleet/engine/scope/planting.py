@@ -309,7 +309,8 @@ def _files(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     before, after = _part(old, "inside"), _part(new, "inside")
     names = {*before, *after}
     empty = _hash(b"")
-    known = {name for name in before if before[name] != empty and name in after}  # a new one is empty
+    # The files of a worktree that is being created are empty.
+    known = {name for name in before if before[name] != empty and name in after}
     names -= {name for name in names if name.startswith("worktrees/")} - known
     return sorted(name for name in names if before.get(name, empty) != after.get(name, empty))
 
