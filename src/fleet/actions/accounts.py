@@ -1,4 +1,4 @@
-"""Accounts: which are there, which can be used now, what each took; and taking a parking back."""
+"""Accounts: list their status and usage, and unpark them."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ if TYPE_CHECKING:
 
 
 class State:
-    """Whether an account can be used now."""
+    """States of an account."""
 
     READY = "ready"
-    FULL = "full"  # it has as many agents as it may have
-    SLOWED = "slowed"  # it met too many requests at once, and the next accounts wait with it
+    FULL = "full"  # runs as many agents as `max_concurrent` allows
+    SLOWED = "slowed"  # met a rate limit; the accounts after it wait too
     PARKED = "parked"
-    WAITS = "waits"  # behind one that is slowed
-    UNUSED = "unused"  # it is not in the settings, or a login whose coder has accounts
+    WAITS = "waits"  # behind a slowed account
+    UNUSED = "unused"  # not in the settings, or a coder's own login while that coder has accounts
 
 
 class Standing(NamedTuple):
-    """One account with all that is known of it. It has no secrets: neither values nor what tells them."""
+    """An account with its state, usage and quotas. It contains no secret values and no commands that print secrets."""
 
     known: Account
-    own: AccountSettings | None  # what the settings say of it; none: the coder's own login, or one that was taken out
+    own: AccountSettings | None  # its settings; None for the coder's own login or an account removed from the settings
     state: str
     reason: str
     running: int
-    total: AccountTotal  # with what its live runs have taken so far
+    total: AccountTotal  # includes the usage of live runs
     quotas: tuple[Quota, ...] = ()
 
     @property
     def label(self) -> str:
-        """What a person calls it, and `unpark` understands."""
+        """Return the account's display name, which `unpark` accepts."""
         return f"{self.known.coder}/{self.known.name}" if self.known.name else self.known.coder
 
     @property
@@ -81,7 +81,7 @@ class Standing(NamedTuple):
 
 
 def quota_view(quota: Quota, now: datetime) -> dict[str, Any]:
-    """What every face shows of a window; what is used of one that has begun again since is not known."""
+    """Return a quota window as plain data. The percentage is None if the window has reset since it was read."""
     stale = quota.is_stale(now)
     return {
         "window": quota.span,
@@ -93,7 +93,7 @@ def quota_view(quota: Quota, now: datetime) -> dict[str, Any]:
 
 
 def accounts(fleet: Fleet) -> list[Standing]:
-    """Every account in the settings, in the order of its coder's, and every one or own login that was used besides."""
+    """Return every configured account, in its coder's order, and every other account or login that was used."""
     settings = load(fleet.home, env={}, lenient=True)
     with fleet.store.snapshot():
         known = fleet.store.accounts.all()
@@ -111,7 +111,7 @@ def accounts(fleet: Fleet) -> list[Standing]:
 def standings(
     settings: Settings, known: Sequence[Account], totals: Sequence[AccountTotal], live: Sequence[Run], now: datetime
 ) -> list[Standing]:
-    """Where each account stands; pure."""
+    """Return the status of each account. The function is pure."""
     busy = Counter((run.coder, run.account) for run in live)
     states = {(each.coder, each.name): each for each in known}
     sums = {(each.coder, each.account): each for each in totals}
@@ -128,9 +128,10 @@ def standings(
 
 
 def unpark(fleet: Fleet, name: str, *, caller: Caller | None = None) -> list[tuple[Standing, bool]]:
-    """Let accounts be used again at once, with no strike against them; each with whether it was parked or slowed.
+    """Make accounts usable at once and reset their strikes. Return each account and whether it was parked or slowed.
 
-    NAME means the account of that name, CODER all of a coder's, CODER/NAME exactly one. Raises FleetError, Usage.
+    NAME selects the account of that name, CODER all accounts of a coder, and CODER/NAME exactly one account. Raises
+    FleetError and Usage.
     """
     refuse_agents(caller, "unpark accounts")
     with fleet.store.atomic():
@@ -144,7 +145,7 @@ def unpark(fleet: Fleet, name: str, *, caller: Caller | None = None) -> list[tup
 
 
 def _keys(settings: Settings, found: Sequence[Key]) -> list[Key]:
-    """Each account once: coders by name, and of each first what the settings have, in their order."""
+    """Return each account key once, ordered by coder. Configured accounts come first, in the order of the settings."""
     places = {(each.coder, each.name): (each.order, place) for place, each in enumerate(settings.accounts)}
     last = (1_000_000, 0)
     return sorted(set(found), key=lambda key: (key[0], places.get(key, last), key[1]))
@@ -158,7 +159,7 @@ def _state(
     busy: Counter[Key],
     now: datetime,
 ) -> tuple[str, str]:
-    """The word and the reason for where an account stands: as the supervisor would see it."""
+    """Return the state of an account and its reason, as the supervisor would judge them."""
     if is_parked(account, now):
         slowed = is_slowed(account, settings.limits)
         return (State.SLOWED if slowed else State.PARKED), account.parked_reason
@@ -174,7 +175,7 @@ def _state(
 
 
 def _with_live(total: AccountTotal, live: Sequence[Run]) -> AccountTotal:
-    """What was taken, together with what is being taken."""
+    """Return the recorded usage plus the usage of live runs."""
     own = [run for run in live if (run.coder, run.account) == (total.coder, total.account)]
     return total.replace(
         runs=total.runs + len(own),

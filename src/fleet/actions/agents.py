@@ -1,4 +1,4 @@
-"""Agents at work: what they do right now, stopping them, sending tasks again, waiting for them."""
+"""Running agents: list, stop, close and retry their tasks."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from fleet.core.run import Run
     from fleet.core.task import Caller, Task
 
-#: What a glob means: for `kill` what could run, for `retry` what needs a person.
+#: Tasks that a glob can match: for `kill` those that can run, for `retry` those that need a person.
 STOPPABLE = Filter(statuses=(Status.OPEN, Status.IN_PROGRESS, Status.DEFERRED, Status.HOOKED))
 STUCK = Filter(statuses=(Status.BLOCKED,))
 
 
 class Running(NamedTuple):
-    """A task under way, with its live run where there is one; what can be derived is, when it is read."""
+    """A task in progress and its live run, if any. Derived values are computed when they are read."""
 
     task: Task
     run: Run | None
@@ -55,7 +55,7 @@ class Running(NamedTuple):
 
     @property
     def context_percent(self) -> float | None:
-        """How full its context was at its fullest."""
+        """Return the peak use of the context window in percent."""
         if self.run is None or self.run.context_peak is None or not self.run.context_window:
             return None
         return 100 * self.run.context_peak / self.run.context_window
@@ -66,7 +66,7 @@ class Running(NamedTuple):
             "id": task.id,
             "title": task.title,
             "status": Status.IN_PROGRESS if self.run else task.status,
-            "marked": task.status,  # an agent may have blocked its task, and go on
+            "marked": task.status,  # an agent can block its task and continue to work
             "cwd": task.cwd,
             "run": run.id if run else None,
             "number": run.number if run else None,
@@ -90,14 +90,14 @@ class Running(NamedTuple):
 
 
 class Stopped(NamedTuple):
-    """What `kill` did about one task."""
+    """The effect of `kill` on one task."""
 
     task: Task
-    asked: bool  # its agent is asked to stop; otherwise it waited, and is blocked now
+    asked: bool  # True if a running agent was asked to stop; otherwise the task is blocked now, or was closed
 
 
 def running(fleet: Fleet) -> list[Running]:
-    """Every task under way, those that began first in front; also tasks that somebody holds by hand."""
+    """Return all tasks in progress, earliest start first. The list includes tasks that a person holds manually."""
     with fleet.store.snapshot():
         live = {run.task_id: run for run in fleet.store.runs.live()}
         found = {task.id: task for task in fleet.store.tasks.find(Filter(statuses=(Status.IN_PROGRESS,)), sort="id")}
@@ -110,14 +110,14 @@ def running(fleet: Fleet) -> list[Running]:
 
 
 class Choice:
-    """Which coder and model a task gets; a project's settings are read once."""
+    """The coder and model of each task. The settings of each project are read once."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._home = fleet.home
         self._settings: dict[str, Settings] = {}
 
     def of(self, task: Task, run: Run | None = None) -> tuple[str, str]:
-        """What its run has, else what the task says, else what holds in its directory."""
+        """Return the coder and model of the run, else of the task, else of the settings in its directory."""
         if run is not None and run.coder:
             return run.coder, run.model
         settings = self.settings(task.cwd)
@@ -125,7 +125,7 @@ class Choice:
         return coder, task.model or model_for(settings, coder) or ""
 
     def settings(self, cwd: str) -> Settings:
-        """The settings in a directory; those of the home alone where the project's cannot be read."""
+        """Return the settings for a directory. If the project's settings cannot be read, return those of the home."""
         if cwd not in self._settings:
             try:
                 self._settings[cwd] = load(self._home, cwd or None, env={}, lenient=True)
@@ -135,9 +135,10 @@ class Choice:
 
 
 def kill(fleet: Fleet, ids: Sequence[str], *, reason: str = BY_HAND, caller: Caller | None = None) -> list[Stopped]:
-    """Stop the agents of these tasks, and keep those that wait from starting: all of them, or none.
+    """Stop the agents of these tasks, and keep waiting tasks from starting. Either all tasks change or none.
 
-    Raises TaskNotFound, IllegalMove for a task that is over."""
+    Raises TaskNotFound. Raises IllegalMove for a closed task, unless its worktree still exists.
+    """
     refuse_agents(caller, "stop tasks")
     with fleet.store.atomic():
         live = {run.task_id for run in fleet.store.runs.live()}
@@ -147,7 +148,7 @@ def kill(fleet: Fleet, ids: Sequence[str], *, reason: str = BY_HAND, caller: Cal
 
 
 def done(fleet: Fleet, ids: Sequence[str], *, reason: str, by: str, caller: Caller | None = None) -> list[Task]:
-    """Close these tasks by a person's word, all of them or none; their agents are ended. Raises IllegalMove."""
+    """Close tasks on a person's decision and end their agents. Either all tasks change or none. Raises IllegalMove."""
     refuse_agents(caller, "say that a task is done: `bd close` hands it in")
     with fleet.store.atomic():
         closed = [close(fleet.store, key, reason, actor=by, force=True) for key in ids]
@@ -156,9 +157,11 @@ def done(fleet: Fleet, ids: Sequence[str], *, reason: str, by: str, caller: Call
 
 
 def retry(fleet: Fleet, ids: Sequence[str], *, caller: Caller | None = None) -> list[Task]:
-    """Open these tasks again with all counts at nothing: all of them, or none. Raises TaskNotFound, IllegalMove.
+    """Reopen tasks and reset all their counters. Either all tasks change or none. Raises TaskNotFound and IllegalMove.
 
-    A stage takes those along that were stopped since it failed, and those behind it that were cancelled with it."""
+    Retrying a stage also reopens the stages that were stopped because it failed. It reopens dependent stages that were
+    cancelled together with the workflow.
+    """
     refuse_agents(caller, "send tasks again")
     with fleet.store.atomic():
         live = {run.task_id for run in fleet.store.runs.live()}
@@ -177,7 +180,7 @@ def _stop(fleet: Fleet, task: Task, live: bool, reason: str) -> Stopped:
     if task.status == Status.CLOSED:
         space = fleet.store.workspaces.get(task.id)
         if space is not None and not space.is_gone:
-            return Stopped(task, asked=False)  # it is its worktree that is to go
+            return Stopped(task, asked=False)  # nothing to stop: the caller removes the worktree
         gone = ", and its worktree is gone" if space is not None else ""
         raise IllegalMove(f"{task.id} is closed already{gone}", hint=f"`fleet retry {task.id}` opens it again.")
     stopped = task.freed(fleet.store.now(), status=Status.BLOCKED).replace(reason=reason, defer_until=None)
@@ -199,21 +202,24 @@ def _opened(fleet: Fleet, task: Task, live: bool) -> Task:
 
 
 def _open_stages(fleet: Fleet, task: Task) -> None:
-    """Let those stages of its workflow go on that were stopped since this one failed, or behind it with all others."""
+    """Reopen stages that were stopped because this stage failed.
+
+    Also reopen dependent stages that were cancelled with the workflow.
+    """
     failed = tuple(f"{word} {task.stage} failed" for word in (NOT_BEGUN, CUT_SHORT))
     stages = fleet.store.workflows.stages(task.workflow)
     behind = _behind(stages, task.stage)
     blocked = Filter(ids=tuple(stage.task_id for stage in stages), statuses=(Status.BLOCKED,))
-    for other in fleet.store.tasks.find(blocked, sort="id"):  # one whose task was deleted is not among them
+    for other in fleet.store.tasks.find(blocked, sort="id"):  # deleted tasks are absent
         why = (*failed, STOPPED_WITH_ALL) if other.id in behind else failed
         if other.reason.startswith(why) and not other.is_supervised:
             fleet.store.tasks.save(_opened(fleet, other, live=False))
 
 
 def _behind(stages: Iterable[StageOf], name: str) -> set[str]:
-    """The tasks of the stages that need this one, be it through others."""
+    """Return the tasks of the stages that need this stage, directly or through other stages."""
     names, tasks = {name}, set()
-    for stage in stages:  # those that it needs come before it
+    for stage in stages:  # a stage comes after the stages that it needs
         if names.intersection(stage_in(stage.spec).needs):
             names.add(stage.name)
             tasks.add(stage.task_id)

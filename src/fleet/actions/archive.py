@@ -1,4 +1,4 @@
-"""The file of a backup: which names it may hold, and how files go in and come out of it without following links."""
+"""The archive file of a backup: allowed member names, and reads and writes that do not follow links."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 MANIFEST, HOME, BUNDLES = "manifest.json", "home/", "repositories/"
-#: The files of a home that are settings, each beside its folder of tasks.
+#: Settings files of a home.
 SETTINGS = ("runtime.toml", "host", "name", "queue")
 FOLDERS = ("templates", "tasks", ".beads")
 LONGEST_MANIFEST = 64 << 20
 CHUNK = 1 << 20
-#: What shims keep beside their output: sockets, locks, and what they were to start, with its secrets.
+#: Files that shims keep beside their output: sockets, locks, and start specifications, which contain secrets.
 OF_SHIMS = frozenset(("lock", "control", "spec.json", "starting"))
 RUNS = frozenset(("runs", "setup", "teardown", "verify"))
 
 
 class Steady:
-    """A file that may grow or be cut while it is read: exactly as long as it was at first."""
+    """A reader that returns exactly `size` bytes, even if the file grows or shrinks meanwhile."""
 
     def __init__(self, handle: int, size: int) -> None:
         self._handle, self._left = handle, size
 
     def read(self, most: int) -> bytes:
-        """The next part; where the file was cut meanwhile, zero bytes."""
+        """Return the next part. If the file was truncated, pad with zero bytes."""
         wanted, data = min(most, self._left), b""
         while len(data) < wanted and (part := os.read(self._handle, wanted - len(data))):
             data += part
@@ -45,7 +45,10 @@ class Steady:
 
 
 def add_folder(tar: tarfile.TarFile, folder: str, name: str, left_out: list[str]) -> Iterator[int]:
-    """Put the plain files below a folder in, yielding the size of each; links and the like are left out and named."""
+    """Add the regular files below a folder and yield the size of each.
+
+    Add the names of links and special files to `left_out`.
+    """
     for root, folders, files, handle in os.fwalk(folder, follow_symlinks=False):
         inside = os.path.relpath(root, folder)
         place = name if inside == "." else f"{name}/{inside}"
@@ -62,7 +65,7 @@ def add_folder(tar: tarfile.TarFile, folder: str, name: str, left_out: list[str]
 
 
 def add_file(tar: tarfile.TarFile, path: str, name: str, *, folder: int | None = None) -> int | None:
-    """Put one plain file in; its size, none where there is no such file any more."""
+    """Add one regular file and return its size. Return None if it no longer exists or is not a regular file."""
     try:
         handle = open_plain(path, folder=folder)
     except (FileNotFoundError, NotPlain):
@@ -78,12 +81,12 @@ def add_file(tar: tarfile.TarFile, path: str, name: str, *, folder: int | None =
 
 
 def checked(path: str) -> dict[str, Any]:
-    """Read a backup to its end; its manifest. Raises BadInput where it is none, or holds what could do harm."""
+    """Read a backup to its end and return its manifest. Raises BadInput if the backup is damaged, invalid or unsafe."""
     hint = "pass a file that `fleet backup` wrote"
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116
             raise BadInput(f"cannot read {path}: it is not a regular file", hint=hint)
-        with gzip.open(path) as whole:  # the sum of all of it stands at its end, where `tarfile` does not look
+        with gzip.open(path) as whole:  # reads to the end: the gzip checksum is there, and `tarfile` does not check it
             while whole.read(CHUNK):
                 pass
         manifest: Any = None
@@ -104,7 +107,7 @@ def checked(path: str) -> dict[str, Any]:
 
 
 def is_backup(path: str) -> bool:
-    """Return True if a file begins as backups do."""
+    """Return True if a file starts like a backup."""
     try:
         with os.fdopen(open_plain(path), "rb") as file, tarfile.open(fileobj=file, mode="r|gz") as tar:
             first = tar.next()
@@ -114,7 +117,7 @@ def is_backup(path: str) -> bool:
 
 
 def _is_sensible(manifest: dict[str, Any]) -> bool:
-    """Whether what a manifest says of repositories has the right shape."""
+    """Return True if the manifest's list of repositories has the expected structure."""
     said = manifest.get("repositories")
     return isinstance(said, list) and all(
         isinstance(each, dict)
@@ -127,7 +130,7 @@ def _is_sensible(manifest: dict[str, Any]) -> bool:
 
 
 def _refuse(member: tarfile.TarInfo) -> None:
-    """Raise BadInput for what no backup of fleet's holds."""
+    """Raise BadInput for a member that no backup of fleet contains."""
     parts = member.name.split("/")
     if not member.isreg():
         raise BadInput(f"the backup holds {member.name!r}, which is not a plain file", hint="nothing was restored.")
@@ -137,7 +140,7 @@ def _refuse(member: tarfile.TarInfo) -> None:
 
 
 def _shown(name: str) -> str:
-    """A name that may hold any byte, as text."""
+    """Return a file name, which can contain any byte, as printable text."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
@@ -149,6 +152,6 @@ def _mode(name: str, folder: int) -> int:
 
 
 def _is_of_shim(name: str) -> bool:
-    """Whether a file of a task belongs to a shim: `home/tasks/<id>/runs/<n>/lock` and the like."""
+    """Return True if a file belongs to a shim, such as `home/tasks/<id>/runs/<n>/lock`."""
     parts = name.split("/")
     return len(parts) == 6 and parts[1] == "tasks" and parts[3] in RUNS and parts[5] in OF_SHIMS

@@ -1,6 +1,6 @@
-"""A live agent asks a person through a tool, and waits. The question outlives whoever waits for its answer.
+"""Questions that a live agent asks a person through a tool. A question outlives the process that waits for the answer.
 
-It does not outlive the work that it is about: what is cancelled asks nothing any more.
+A question does not outlive its task: cancelling a task withdraws its questions.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
     from fleet.assembly import Fleet
 
-#: Who withdraws what was asked about work that somebody cancelled.
+#: The name recorded for questions that are withdrawn because their task was cancelled.
 BY = "fleet"
 
 
 def ask(fleet: Fleet, text: str, *, caller: Caller | None) -> Question:
-    """Put a question to a person, or find the one that this task asked before with the same words, answered or not.
+    """Ask a person a question, or return the question that this task already asked with the same text.
 
-    What was withdrawn is asked anew, but not by the run that it was withdrawn from.
+    A withdrawn question can be asked again, but not by the run that asked it.
 
-    Raises BadInput, IllegalMove for whoever is no live run.
+    Raises BadInput. Raises IllegalMove if the caller is not a live run.
     """
     if caller is None or not caller.is_live:
         raise IllegalMove(
@@ -55,15 +55,15 @@ def ask(fleet: Fleet, text: str, *, caller: Caller | None) -> Question:
 
 
 def withdraw(fleet: Fleet, task_ids: Iterable[str]) -> None:
-    """Take back whatever these tasks still ask: they are cancelled. That is no answer, and nothing is opened by it."""
+    """Withdraw the open questions of cancelled tasks. Withdrawing is not an answer and reopens no task."""
     for task_id in task_ids:
         for asked in fleet.store.questions.find(task_id=task_id, unanswered=True):
             try:
                 fleet.store.questions.answer(asked.id, None, by=BY)
-            except AlreadyAnswered:  # a person was quicker
+            except AlreadyAnswered:  # a person answered first
                 continue
             folder = TaskFolder(task_home(fleet, task_id), task_id, now=fleet.store.now)
-            with contextlib.suppress(OSError):  # the record counts; the file is for whoever reads along
+            with contextlib.suppress(OSError):  # the record counts; the file is only a copy for readers
                 folder.withdraw_question(asked.text, fleet.store.now())
 
 

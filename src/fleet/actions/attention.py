@@ -1,6 +1,6 @@
-"""What needs a person, the most urgent first, each with the commands to type next.
+"""Items that need a person, most urgent first, with the commands to type next.
 
-`look` reads the queue once; `rank_items` judges what was read. A task that a person stopped needs nobody.
+`look` reads the queue once, and `rank_items` judges the result. A task that a person stopped needs no attention.
 """
 
 from __future__ import annotations
@@ -41,31 +41,31 @@ if TYPE_CHECKING:
 
 
 class Kind:
-    """The words for why something needs a person, the most urgent first."""
+    """Reasons why an item needs a person, most urgent first."""
 
     SUPERVISOR = "supervisor"
     QUESTION = "question"
-    DIALOG = "dialog"  # at its terminal
+    DIALOG = "dialog"  # in its terminal
     LOGIN = "login"
     UNTRUSTED = "untrusted"
     FAILED = "failed"
     BLOCKED = "blocked"
     CONFLICT = "conflict"
     PARKED = "parked"
-    PICK = "pick"  # one of several that did the same
+    PICK = "pick"  # one of several tasks with the same request
     MERGE = "merge"
     STRAY = "stray"
 
 
 KINDS = tuple(value for name, value in vars(Kind).items() if name.isupper())
-#: Tasks that a person or an agent at work may hold up; those that were stopped are left out.
+#: Tasks that may need a person: blocked, or held by an agent at work. Stopped tasks are excluded.
 NEEDING = Filter(statuses=(Status.BLOCKED, Status.IN_PROGRESS, Status.HOOKED), stopped=False)
 UNFINISHED = Filter(statuses=(Status.OPEN, Status.DEFERRED, Status.IN_PROGRESS, Status.HOOKED))
 MOST_TASKS = 1000
 MOST_NAMES = 3
-#: How the reason of an account begins that was parked since nobody is logged in.
+#: Prefix of the reason of an account that is parked because nobody is logged in.
 NO_LOGIN = "auth limit"
-#: What the reason of a task says whose project or directory has to be trusted first.
+#: Phrases in the reason of a task whose project or directory is not trusted yet.
 NO_TRUST = ("you have not trusted", "since they were trusted")
 
 
@@ -73,7 +73,7 @@ class Item(NamedTuple):
     """Something that needs a person."""
 
     kind: str
-    name: str  # a branch, else the id of a task, a batch or an account
+    name: str  # a branch, else the ID of a task, batch or account
     title: str
     what: str
     since: datetime | None
@@ -87,27 +87,30 @@ class Item(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """What was read of a queue at one moment."""
+    """A snapshot of the queue."""
 
     now: datetime
-    rows: dict[str, Row]  # by task
-    questions: Sequence[Question]  # those without an answer
-    recent: Sequence[str] = ()  # the tasks whose runs ended last, the latest first
-    unserved: str = ""  # what waits for a supervisor, in words; empty: nothing does
-    login: Sequence[Account] = ()  # that somebody has to log in to
-    parked: Sequence[Account] = ()  # for which tasks wait
-    open_batches: frozenset[str] = frozenset()  # of fan-outs, some of whose tasks have not ended
-    landed: frozenset[str] = frozenset()  # the tasks whose branches somebody merged with git
+    rows: dict[str, Row]  # by task ID
+    questions: Sequence[Question]  # unanswered
+    recent: Sequence[str] = ()  # tasks of the runs that ended last, latest first
+    unserved: str = ""  # a description of the work that waits for a supervisor; empty if none
+    login: Sequence[Account] = ()  # accounts that need a login
+    parked: Sequence[Account] = ()  # parked accounts that tasks wait for
+    open_batches: frozenset[str] = frozenset()  # fan-outs with unfinished tasks
+    landed: frozenset[str] = frozenset()  # tasks whose branches were merged with git
     strays: Mapping[str, str] = {}
 
 
 def attention(fleet: Fleet, scope: Scope) -> list[Item]:
-    """Return what needs a person, the most urgent first. `scope` is what branches in commands may mean."""
+    """Return the items that need a person, most urgent first.
+
+    `scope` limits which tasks a command can name by branch.
+    """
     return rank_items(look(fleet), scope)
 
 
 def look(fleet: Fleet, *, since: datetime | None = None) -> Picture:
-    """Read what needs a person, what works and, with `since`, what has ended from then on."""
+    """Read tasks that need a person, live runs and, if `since` is given, tasks whose runs ended after that time."""
     store, note = fleet.store, holder(fleet.home)
     served = note is not None or (store.is_shared and is_served(fleet))
     with store.snapshot():
@@ -132,7 +135,10 @@ def look(fleet: Fleet, *, since: datetime | None = None) -> Picture:
 
 
 def rank_items(seen: Picture, scope: Scope) -> list[Item]:
-    """Return what needs a person in what was read, the most urgent first, of one kind the oldest first."""
+    """Return the items of a snapshot that need a person, most urgent first.
+
+    Items of one kind are ordered oldest first.
+    """
     spelled = Names(seen.rows, scope)
     found = [*_of_home(seen), *_questions(seen), *_conflicts(seen), *_merges(seen, spelled)]
     for row in seen.rows.values():
@@ -141,14 +147,14 @@ def rank_items(seen: Picture, scope: Scope) -> list[Item]:
 
 
 class Names:
-    """How a command names a task: by its branch if that means no other task here, else by its id."""
+    """The names of tasks in commands: the branch if it is unambiguous here, else the ID."""
 
     def __init__(self, rows: Mapping[str, Row], scope: Scope) -> None:
         self._scope = scope
         self._counts = Counter(row.task.branch for row in rows.values())
 
     def spell(self, task: Task) -> str:
-        """Return the name of a task as a word of a shell."""
+        """Return the name of a task, quoted for a shell."""
         is_meant = bool(task.branch) and self._counts[task.branch] == 1 and self._scope.repo in (None, task.repo)
         return shlex.quote(task.branch if is_meant else task.id)
 
@@ -182,7 +188,7 @@ def _questions(seen: Picture) -> Iterator[Item]:
 
 
 def _of_task(row: Row, spelled: Names) -> Iterator[Item]:
-    """Yield what one task needs, but for answers and merges."""
+    """Yield the items of one task, except questions and merges."""
     task, run, derived, key = row.task, row.run, row.derived, (row.task.id,)
     if row.is_live and run is not None:
         if run.screen == QUESTION and not row.is_lost:
@@ -205,7 +211,7 @@ def _of_task(row: Row, spelled: Names) -> Iterator[Item]:
 
 
 def _conflicts(seen: Picture) -> Iterator[Item]:
-    """Yield each pair of branches that collide once, by the later one."""
+    """Yield one item for each pair of colliding branches, under the later branch."""
     for key, row in seen.rows.items():
         for clash in row.collides:
             other = seen.rows.get(clash.task)
@@ -219,7 +225,7 @@ def _conflicts(seen: Picture) -> Iterator[Item]:
 
 
 def _merges(seen: Picture, spelled: Names) -> Iterator[Item]:
-    """Yield verified work that was not merged. Of tasks that do the same one is picked, once all have ended."""
+    """Yield verified work that was not merged. A fan-out yields one `pick` item after all its tasks have ended."""
     batches: dict[tuple[str, str], list[Row]] = {}
     for key, row in seen.rows.items():
         if row.task.origin == FANOUT and row.task.batch:
@@ -242,7 +248,7 @@ def _merges(seen: Picture, spelled: Names) -> Iterator[Item]:
 
 
 def _is_mergeable(row: Row) -> bool:
-    """Return True if verified work waits in a worktree. A workflow hands on the work of its stages itself."""
+    """Return True if verified work waits in a worktree. Workflows pass on the work of their stages themselves."""
     task, space = row.task, row.workspace
     if space is None or space.is_gone or space.removing_at is not None or not task.branch or row.is_live:
         return False
@@ -250,14 +256,17 @@ def _is_mergeable(row: Row) -> bool:
 
 
 def _landed(fleet: Fleet, rows: Sequence[Row]) -> frozenset[str]:
-    """Return the tasks whose branches are in what the main checkout of their repository has. One git for each."""
+    """Return the tasks whose branches are merged into the main checkout's branch.
+
+    Runs git twice per repository.
+    """
     spaces = here(fleet, [row.workspace for row in rows if row.workspace is not None])
     found = set()
     for common in {space.common for space in spaces}:
         ours = [space for space in spaces if space.common == common]
         keys = {f"{BRANCHES}{space.branch}": space.task_id for space in ours}
         view = View(fleet.home, Repository(top=ours[0].repo, common=common))
-        with contextlib.suppress(FleetError, OSError):  # the repository may be gone: its work was not merged then
+        with contextlib.suppress(FleetError, OSError):  # a missing repository has nothing merged
             head = view.commit_of(f"{BRANCHES}{head_of(common)[0]}")
             names = view.text("for-each-ref", "--merged", head, "--format=%(refname)", *keys) if head else ""
             found |= {keys[name] for name in names.splitlines() if name in keys}
@@ -265,19 +274,19 @@ def _landed(fleet: Fleet, rows: Sequence[Row]) -> frozenset[str]:
 
 
 def _are_rivals(one: Task, other: Task) -> bool:
-    """Return True if two tasks do the same, so that only one of them will be merged."""
+    """Return True if two tasks belong to the same fan-out, so that only one of them will be merged."""
     return bool(one.batch) and one.batch == other.batch and one.origin == other.origin == FANOUT
 
 
 def _lost(fleet: Fleet, live: Iterable[Run]) -> set[str]:
-    """Return the tasks whose runs are on record as live, and whose processes are gone."""
+    """Return the tasks whose runs are recorded as live but whose processes are gone."""
     own = owner_of(fleet.home, settings_here(fleet.home)) if fleet.store.is_shared else None
     ours = [run for run in live if own in (None, run.owner)]
     return {run.task_id for run in ours if not is_locked(fleet.home.run(run.task_id, run.number))}
 
 
 def _unserved(fleet: Fleet, rows: Mapping[str, Row], *, served: bool) -> str:
-    """Return in words what waits for a supervisor; empty if nothing does."""
+    """Return a description of the work that waits for a supervisor, or an empty string."""
     if fleet.store.was_moved():
         return ""
     if served:
@@ -296,7 +305,7 @@ def _unserved(fleet: Fleet, rows: Mapping[str, Row], *, served: bool) -> str:
 
 
 def _unusable(fleet: Fleet, live: Sequence[Run], now: datetime) -> tuple[list[Account], list[Account]]:
-    """Return the accounts that need a login, and those that are parked while tasks wait for one of that coder."""
+    """Return the accounts that need a login, and the parked accounts that tasks of their coder wait for."""
     known = fleet.store.accounts.all()
     parked = [each for each in known if is_parked(each, now)]
     if not parked:

@@ -1,4 +1,4 @@
-"""A backup of a home in one file, made while fleet works: database, settings, tasks, and refs of unmerged work."""
+"""Backups of a home in one file, written while fleet runs: database, settings, tasks, and refs of unmerged work."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BEADS_BUSY = "bd wrote while its folder was copied: stop what uses bd, then run 
 
 
 class Backup(NamedTuple):
-    """What a backup holds, and what it does not."""
+    """The content of a backup, and what it leaves out."""
 
     file: str
     size: int
@@ -45,14 +45,14 @@ class Backup(NamedTuple):
     files: int
     left_out: list[str]  # links, sockets and devices in task folders
     repositories: list[dict[str, Any]]
-    to_do: list[str]  # what a person has to run besides
+    to_do: list[str]  # commands that the user must run in addition
 
     def view(self) -> dict[str, Any]:
         return {**self._asdict(), "left_out": list(self.left_out)}
 
 
 def backup(home: Home, path: str, *, tell: Tell, caller: Caller | None = None) -> Backup:
-    """Write a backup of a home to a file, which is whole or absent. Raises BadInput, FleetError."""
+    """Write a backup of a home to a file. The file is complete or does not exist. Raises BadInput and FleetError."""
     refuse_agents(caller, "back up the fleet")
     home.require()
     target = os.path.abspath(path)  # noqa: PTH100 - paths of the home are strings
@@ -68,7 +68,7 @@ def backup(home: Home, path: str, *, tell: Tell, caller: Caller | None = None) -
     draft = os.path.join(folder, f".{name[:100]}.{os.urandom(6).hex()}.part")  # noqa: PTH118
     try:
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        # Beside the file: the disk of the home may be full.
+        # The work folder is next to the file, because the disk of the home may be full.
         with os.fdopen(handle, "wb") as file, tempfile.TemporaryDirectory(prefix=".backup-", dir=folder) as work:
             with tarfile.open(fileobj=file, mode="w:gz", compresslevel=6) as tar:
                 made = _Making(home, tar, work, tell).make()
@@ -87,7 +87,7 @@ def backup(home: Home, path: str, *, tell: Tell, caller: Caller | None = None) -
 
 
 class _Making:
-    """One backup on its way into a file."""
+    """A backup in progress."""
 
     def __init__(self, home: Home, tar: tarfile.TarFile, work: str, tell: Tell) -> None:
         self._home, self._tar, self._work, self._tell = home, tar, work, tell
@@ -96,7 +96,7 @@ class _Making:
         self._files = 0
 
     def make(self) -> Backup:
-        """Put all of it in. The database comes first: what is copied later is never older than it says."""
+        """Add all parts. The database comes first, so files copied later are never older than the database says."""
         home, choice = self._home, chosen(self._home, os.environ)
         with open_fleet(home) as fleet:
             spaces = here(fleet, fleet.store.workspaces.find(gone=True))
@@ -150,7 +150,7 @@ class _Making:
         self._files += count
 
     def _add_beads(self) -> None:
-        """What bd keeps, if nobody wrote there while it was copied."""
+        """Add the folder of bd, unless bd wrote to it during the copy."""
         copy = f"{self._work}/beads"
         with beads_turn(self._home):
             before = sorted(_stamps(self._home.beads))
@@ -165,7 +165,7 @@ class _Making:
             self._to_do.append(BEADS_BUSY)
 
     def _repository(self, repository: Repository, branches: list[str]) -> dict[str, Any]:
-        """Put the unmerged work of one repository in; what the manifest says of it."""
+        """Add the unmerged work of one repository. Return its manifest entry."""
         told: dict[str, Any] = {"path": repository.top, "common": repository.common, "refs": {}, "bundle": ""}
         file = f"{self._work}/{repository.key}.bundle"
         try:
@@ -175,7 +175,7 @@ class _Making:
                 told["bundle"] = f"{BUNDLES}{repository.key}.bundle"
                 add_file(self._tar, file, told["bundle"])
                 os.unlink(file)  # noqa: PTH108
-        except FleetError as error:  # the others' work is kept all the same
+        except FleetError as error:  # the other repositories are still backed up
             told |= {"why_not": str(error), "failed": not isinstance(error, RepositoryGone)}
         refs = len(told["refs"])
         self._tell(f"{repository.top}: {told.get('why_not') or f'{refs} refs'}")
@@ -183,7 +183,7 @@ class _Making:
 
 
 def without_password(url: str) -> str:
-    """A connection string without its secrets: who uses it is asked for them, or has them in ~/.pgpass."""
+    """Return a connection string without its secrets. The user types the password or has it in ~/.pgpass."""
     parts = urlsplit(url)
     user, _, host = parts.netloc.rpartition("@")
     netloc = f"{user.partition(':')[0]}@{host}" if user else host
@@ -200,7 +200,7 @@ def _stamps(folder: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _not_plain(folder: str, names: list[str]) -> list[str]:
-    """Sockets and pipes, which cannot be copied."""
+    """Return the names of sockets and pipes, which cannot be copied."""
     paths = {name: os.path.join(folder, name) for name in names}  # noqa: PTH118
     kept = (os.path.isfile, os.path.isdir, os.path.islink)
     return [name for name, path in paths.items() if not any(is_kind(path) for is_kind in kept)]

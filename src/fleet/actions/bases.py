@@ -1,4 +1,4 @@
-"""The commits that new branches begin at, from what a caller says: a branch, a tag, a commit, or nothing."""
+"""The start commits of new branches, resolved from a branch, a tag, a commit, or nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def commits(home: Home, repository: Repository, bases: Iterable[str], *, cwd: str) -> dict[str, str | FleetError]:
-    """The commit that each base means, or why there is none. Git is asked once."""
+    """Return the commit of each base, or the error for that base. Runs git once for all of them."""
     view = View(home, repository)
     found: dict[str, str | FleetError] = {}
     for base in dict.fromkeys(bases):
@@ -35,7 +35,7 @@ def commits(home: Home, repository: Repository, bases: Iterable[str], *, cwd: st
 
 
 def commit(home: Home, repository: Repository, base: str, *, cwd: str) -> str:
-    """The commit that one base means. Raises FleetError."""
+    """Return the commit of one base. Raises FleetError."""
     found = commits(home, repository, [base], cwd=cwd)[base]
     if isinstance(found, FleetError):
         raise found

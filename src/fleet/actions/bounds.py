@@ -1,7 +1,7 @@
-"""What a run leaves to the tasks that it makes, whichever way it makes them: how deep, where, and what they may spend.
+"""Limits on the tasks that a run creates: depth, repositories, and budgets.
 
-`Bounds.applied` decides what such a task may carry, for the command line, `bd`, imports, workflows and MCP alike. All
-of it is what fleet knows of the run's own task; nothing is what the caller says, or its environment.
+`Bounds.applied` enforces them for the command line, `bd`, imports, workflows and MCP alike. Every limit comes from what
+fleet knows about the run's own task, never from the caller or its environment.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ if TYPE_CHECKING:
     from fleet.core.task import Task
     from fleet.store.base import Store
 
-#: A person's task may lead to tasks made by its runs, and these to others; there it ends, where nobody said otherwise.
+#: Default depth: runs of a person's task can create tasks, whose runs can create tasks in turn, but no deeper.
 DEEPEST = 2
-#: How many tasks made through tools may work at once, where nobody said.
+#: Default number of tasks created through tools that can run at once.
 MOST_AT_ONCE = 50
-#: Fields of a task that its maker's bounds are about.
+#: Task fields that bounds restrict.
 BOUND = ("rules", "limits", "cwd", "repo", "remote", "base", "branch", "coder", "account")
-#: Which setting bounds how often a task may come back, where its maker's task does not say.
+#: The setting that caps a retry rule if the creating task does not set that rule.
 TIMES = {"retries": "retry_limit", "stale_restarts": "retry_limit", "rate_limit_retries": "limit_waits"}
-#: Limits of which 0 is no limit.
+#: Limits that 0 switches off.
 OFF_AT_ZERO = ("first_event_seconds", "silence_seconds")
 
 
 class Bounds(Record):
-    """What holds for whatever a run makes."""
+    """The limits of all tasks that a run creates."""
 
-    task: Task  # the run's own
-    depth: int  # how many runs led to it
-    rules: Rules  # that it is held to itself
-    settings: Callable[[], Settings]  # of the home; most tasks need none
-    is_family: Callable[[str, str], bool]  # whether a branch of a repository is that of a task of this run
-    repos: tuple[tuple[str, ...], ...] = ()  # lists, each of which must allow a repository
-    left: dict[str, float] = {}  # noqa: RUF012 - of each budget that there is
+    task: Task  # the run's own task
+    depth: int  # number of runs that led to it
+    rules: Rules  # rules of the run's own task
+    settings: Callable[[], Settings]  # loads the home's settings; most tasks need none
+    is_family: Callable[[str, str], bool]  # True if a branch is new or belongs to a task of this run
+    repos: tuple[tuple[str, ...], ...] = ()  # each inner list must allow the repository
+    left: dict[str, float] = {}  # noqa: RUF012 - remaining amount of each budget
 
     @property
     def task_id(self) -> str:
@@ -57,11 +57,11 @@ class Bounds(Record):
 
     @property
     def deepest(self) -> int:
-        """How deep tasks may lead to tasks, as the maker of the first of them said."""
+        """Return the maximum depth, as set by the first task of the chain."""
         return DEEPEST if self.rules.depth is None else self.rules.depth
 
     def check(self) -> None:
-        """Raise IllegalMove where the run may make no task at all."""
+        """Raise IllegalMove if the run may not create tasks."""
         if self.depth >= self.deepest:
             raise IllegalMove(
                 f"an agent of {self.task_id} may not make tasks: "
@@ -70,14 +70,14 @@ class Bounds(Record):
             )
 
     def applied(self, task: Task, kept: Task | None = None) -> Task:
-        """Return a task of the run's, held to what its maker leaves to it. Raises IllegalMove, BadInput.
+        """Return a task of the run, restricted to the run's limits. Raises IllegalMove and BadInput.
 
-        What it has as `kept` had it, before this change, stays: a person may have said so.
+        Values that are unchanged from `kept`, the task before this change, stay: a person may have set them.
         """
         self.check_place(task.repo or task.cwd)
         if task.repo and task.cwd != task.repo:
             self.check_place(task.cwd)
-        if self.repos:  # a link that leads elsewhere later is no way out
+        if self.repos:  # resolved now, so a link that changes later cannot lead out of the repositories
             task = task.replace(**{name: real(place) for name in ("cwd", "repo") if (place := getattr(task, name))})
         for name, check in self._checks.items():
             if getattr(task, name) and (kept is None or getattr(task, name) != getattr(kept, name)):
@@ -100,7 +100,7 @@ class Bounds(Record):
         }
 
     def _check_coder(self, task: Task) -> None:
-        """A name only: an import string would have the supervisor load code."""
+        """Accept only a coder's name. An import string would make the supervisor load code."""
         from fleet.coders import known
 
         if ":" in task.coder and task.coder not in (self.task.coder, self.settings().coder):
@@ -126,7 +126,7 @@ class Bounds(Record):
             )
 
     def _account(self, task: Task, kept: Task | None) -> str:
-        """The account of the maker's task, unless that is of another coder, or a person chose another one."""
+        """Return the account of the creating task, or "" for another coder. Keep an account that a person chose."""
         if kept is not None and kept.coder == task.coder and kept.account not in ("", self.task.account):
             return kept.account
         is_same = bool(self.task.account) and self._coder_of(task) == self._coder_of(self.task)
@@ -136,7 +136,7 @@ class Bounds(Record):
         return task.coder or self.settings().coder
 
     def check_place(self, place: str) -> None:
-        """Raise IllegalMove for a directory that is in none of the allowed repositories."""
+        """Raise IllegalMove if a directory is in none of the allowed repositories."""
         if not self.repos or (place and all(allows(repos, real(place)) for repos in self.repos)):
             return
         top = _top(place)
@@ -170,13 +170,13 @@ class Bounds(Record):
         return text if held == said else held.text()
 
     def _times(self, name: str, said: int | None) -> int | None:
-        """How often it may come back: no more often than its maker's task."""
+        """Return the number of retries, at most that of the creating task."""
         if said is None:
             return None
         own: int | None = getattr(self.rules, name)
         if own is None:
             setting: int = getattr(self.settings().limits, TIMES[name])
-            own = setting - (TIMES[name] == "retry_limit")  # that failure blocks it
+            own = setting - (TIMES[name] == "retry_limit")  # the last failure blocks the task, so it is no retry
         return min(said, own)
 
     def _limited(self, text: str) -> str:
@@ -200,7 +200,7 @@ class Bounds(Record):
         return text if held == said else encode(held)
 
     def _least(self, name: str, said: Any, own: Any) -> Any:
-        """The lesser of a limit and that of the maker's task, or of the settings."""
+        """Return the stricter of a task's limit and that of the creating task or the settings."""
         most = own if _is_number(own) else getattr(self.settings().watchdog, name, None)
         if not _is_number(said) or not _is_number(most):
             return said if most is None else most
@@ -213,7 +213,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_below(glob: str, allowed: tuple[str, ...]) -> bool:
-    """Whether a glob means nothing that these do not, as far as their beginnings tell."""
+    """Return True if a glob matches only paths that `allowed` matches, judged by prefixes."""
     return any(glob == each or (each.endswith(("/", "/**")) and glob.startswith(each.rstrip("*"))) for each in allowed)
 
 
@@ -226,7 +226,7 @@ def _check_base(task: Task) -> None:
 
 
 def _check_remote(task: Task) -> None:
-    from fleet.workspaces.remote import remote_of  # both only where hosts share a queue
+    from fleet.workspaces.remote import remote_of  # needed only if hosts share a queue
     from fleet.workspaces.repository import find_repository
 
     known = remote_of(find_repository(task.repo or task.cwd))
@@ -237,7 +237,7 @@ def _check_remote(task: Task) -> None:
 
 
 def bounds_of(fleet: Fleet, caller: Caller) -> Bounds:
-    """What the task of a calling run leaves to those that it makes. Raises IllegalMove where that cannot be read."""
+    """Return the limits for tasks created by a run. Raises IllegalMove if they cannot be read."""
     if not caller.is_live:
         why = "is over" if caller == Caller.over() else "is not known"
         raise IllegalMove(f"an agent may not make tasks: its run {why}", hint=caller.hint)
@@ -257,12 +257,12 @@ def bounds_of(fleet: Fleet, caller: Caller) -> Bounds:
 
 
 def real(path: str) -> str:
-    """A path as it is compared: absolute, with no link in it."""
+    """Return an absolute path with all links resolved."""
     return os.path.realpath(os.path.expanduser(path))  # noqa: PTH111
 
 
 def allows(repos: tuple[str, ...], top: str) -> bool:
-    """Whether a repository is one of these or lies below one; none named: any."""
+    """Return True if a repository is in `repos` or below an entry. An empty list allows any repository."""
     return not repos or any(top == each or top.startswith(f"{each.rstrip('/')}/") for each in repos)
 
 
@@ -272,8 +272,8 @@ def _within(said: tuple[str, ...], repos: tuple[str, ...]) -> bool:
 
 
 def _top(place: str) -> str:
-    """The main checkout of the repository that a directory is in, be it one of its worktrees."""
-    from fleet.workspaces.repository import find_repository  # only where repositories are listed
+    """Return the main checkout of a directory's repository. Return "" if the directory is in no repository."""
+    from fleet.workspaces.repository import find_repository  # needed only if repositories are listed
 
     try:
         return find_repository(place).top if place else ""
@@ -282,7 +282,7 @@ def _top(place: str) -> str:
 
 
 def _depth(store: Store, task: Task, deepest: int) -> int:
-    """How many runs led to a task. A deleted one could hide any number, and counts as the most."""
+    """Return how many runs led to a task. A deleted task could hide any number and counts as the maximum."""
     made_by, depth = task.made_by, 0
     while made_by and depth < deepest:
         found = store.tasks.find(Filter(ids=(made_by,)), sort="id", limit=1)
@@ -293,14 +293,14 @@ def _depth(store: Store, task: Task, deepest: int) -> int:
 
 
 def _settings(fleet: Fleet) -> Settings:
-    from fleet.config import load  # most tasks need none
+    from fleet.config import load  # most tasks need no settings
 
     return load(fleet.home, env={}, lenient=True)
 
 
 def _is_family(fleet: Fleet, caller: Caller, place: str, branch: str) -> bool:
-    """Whether a branch is new, or that of a task that the run may change."""
-    from fleet.workspaces.refs import branch_tip  # only where an agent names a branch
+    """Return True if a branch is new or belongs to a task that the run may change."""
+    from fleet.workspaces.refs import branch_tip  # needed only if an agent names a branch
     from fleet.workspaces.repository import find_repository
 
     repository = find_repository(place)
@@ -312,9 +312,9 @@ def _is_family(fleet: Fleet, caller: Caller, place: str, branch: str) -> bool:
 
 
 def _left(fleet: Fleet, task: Task, settings: Callable[[], Settings]) -> dict[str, float]:
-    """What is left of the budgets of a task and of those that led to it; empty where none has one."""
+    """Return what is left of the budgets of a task and its ancestors. Return {} if none has a budget."""
     if not task.made_by and not task.limits:
         return {}
-    from fleet.engine.budgets import left_of  # only for tasks that may have a budget
+    from fleet.engine.budgets import left_of  # needed only for tasks that may have a budget
 
     return left_of(fleet.store, settings(), task)

@@ -1,4 +1,4 @@
-"""What is held against each other: the branches of tasks, of a whole batch, or plain ones of one repository."""
+"""Branches to compare or pick from: those of tasks or batches, or plain branches of one repository."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ MOST = 100
 
 
 class Candidate(Record):
-    """A branch, and what is known of how it came to be."""
+    """A branch and its origin: task, runs and last receipt."""
 
-    name: str  # what people call it
+    name: str  # display name
     branch: str
     tip: str
-    base: str  # the commit it is compared with
+    base: str  # the commit to compare with
     size: DiffSize
     task: Task | None = None
     runs: tuple[Run, ...] = ()
-    receipt: Receipt | None = None  # of the last run that has one
+    receipt: Receipt | None = None  # the task's last receipt
 
     def view(self) -> dict[str, Any]:
         return {
@@ -58,7 +58,7 @@ class Candidate(Record):
 
     @property
     def key(self) -> str:
-        """What nothing else here is called."""
+        """Return a key that is unique among candidates."""
         return self.task.id if self.task else self.branch
 
     @property
@@ -84,22 +84,22 @@ class Candidate(Record):
 
 
 class Field(Record):
-    """Candidates of one repository, and those that cannot be one."""
+    """The candidates of one repository, and the names that were left out."""
 
     view: View
     candidates: tuple[Candidate, ...]
-    left_out: tuple[tuple[str, str], ...] = ()  # what it is called, and why
+    left_out: tuple[tuple[str, str], ...] = ()  # name and reason
 
 
 def find_candidates(
     fleet: Fleet, names: Sequence[str], *, scope: Scope, directory: str, at_work: bool = False
 ) -> Field:
-    """What names mean: a batch, tasks, globs over both, or branches of the repository of a directory.
+    """Find candidates by name: a batch, tasks, globs over both, or branches of the directory's repository.
 
-    Tasks whose agents are still at work are left out, unless `at_work`. Raises TaskNotFound, Usage where they are of
-    several repositories, FleetError where there is none to look at.
+    Leaves out tasks whose agents are still working, unless `at_work` is True. Raises TaskNotFound. Raises Usage if the
+    candidates are in several repositories, and FleetError if none is left.
     """
-    named: dict[str, Task | str] = {}  # in the order they were named
+    named: dict[str, Task | str] = {}  # in the order given
     for name in names:
         found = _tasks(fleet, name, scope)
         named |= {task.id: task for task in found}
@@ -113,14 +113,14 @@ def find_candidates(
 
 
 def is_glob(fleet: Fleet, name: str) -> bool:
-    """Return True if a name is a glob over branches and ids, and not the exact name of a batch or a task."""
+    """Return True if a name is a glob over branches and IDs. Exact names of batches and tasks are no globs."""
     return is_pattern(fleet, name) and not fleet.store.tasks.find(
         Filter(batch=name, workspace=WORKTREE), sort="id", limit=1
     )
 
 
 def _tasks(fleet: Fleet, name: str, scope: Scope) -> list[Task]:
-    """The tasks that a name means, a batch's in the order they were made; none: it can only be a plain branch."""
+    """Return the tasks that a name selects, a batch's oldest first. Return [] if it can only be a plain branch."""
     batch = (
         fleet.store.tasks.find(Filter(batch=name, workspace=WORKTREE, repo=scope.repo), sort="oldest") if name else []
     )
@@ -133,16 +133,16 @@ def _tasks(fleet: Fleet, name: str, scope: Scope) -> list[Task]:
 
 
 class _Gathering:
-    """Candidates as they are found, one after the other."""
+    """A collector of candidates."""
 
     def __init__(self, fleet: Fleet, directory: str, *, at_work: bool) -> None:
         self._fleet, self._directory, self._at_work = fleet, directory, at_work
-        self._made: dict[tuple[str, str], Candidate] = {}  # by repository and branch: one may be named twice
+        self._made: dict[tuple[str, str], Candidate] = {}  # by repository and branch: a branch can be named twice
         self._left_out: list[tuple[str, str]] = []
         self._views: dict[str, View] = {}
 
     def add(self, named: Task | str) -> None:
-        """Take in a task, or a branch that no task has."""
+        """Add a task, or a branch that belongs to no task."""
         if isinstance(named, str):
             view = self._view(_repository(self._directory, named))
             self._keep(view, _of_branch(view, named, self._directory))
@@ -152,7 +152,7 @@ class _Gathering:
             self._add_task(named)
 
     def field(self) -> Field:
-        """All of them. Raises Usage, FleetError."""
+        """Return all candidates. Raises Usage and FleetError."""
         if len({common for common, _ in self._made}) > 1:
             raise Usage("these are branches of several repositories", hint="name those of one.")
         if not self._made:
@@ -209,7 +209,7 @@ def _repository(directory: str, name: str) -> Repository:
 
 
 def _of_branch(view: View, branch: str, directory: str) -> Candidate:
-    """A branch that no task has: it is compared with where it left what is checked out here."""
+    """Return the candidate of a branch without a task. Its base is the merge base with this directory's checkout."""
     tip = view.commit_of(f"refs/heads/{branch}") if branch and branch.isprintable() else None
     if tip is None:
         raise TaskNotFound(branch)

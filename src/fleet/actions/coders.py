@@ -1,4 +1,4 @@
-"""The coders: which are there, in which version, who is logged in, what each can do, and what it loads at its start."""
+"""Coders: their version, login, capabilities and initial context size."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
     from fleet.config.sections import AccountSettings
     from fleet.core.run import Run
 
-#: The look back for a coder's last run reads so many parts of the history at most, each of so many runs.
+#: Limits of the search for a coder's last run: the number of pages read, and the runs in each.
 MOST_PARTS, PART = 3, 200
-MOST_SIGNS = 6  # of a login, told in a warning
-#: In place of a secret that a command would tell: that it has one is all that counts here.
+MOST_SIGNS = 6  # login signs shown in a warning
+#: Placeholder for a secret that a command would print. Only its presence matters here.
 TOLD = "told by a command"
 
 
 class Login(NamedTuple):
-    """Whether somebody is logged in, by the first sign of it: a variable's name or a file, never a value."""
+    """The login state, judged by its first sign: the name of a variable or file, never a value."""
 
     account: str  # empty: the user's own login
-    signs: tuple[str, ...]  # none: no login is needed, or none can be seen from outside
+    signs: tuple[str, ...]  # empty: no login is needed, or none can be detected
     seen: str
 
     @property
@@ -54,20 +54,20 @@ class Login(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """One coder as it is here and now."""
+    """The state of one coder on this machine."""
 
     name: str
     coder: Coder | None
-    fault: str  # why there is none
+    fault: str  # why the coder could not be loaded
     is_default: bool
-    is_wanted: bool  # by the settings, an account or a task that waits
-    program: str  # empty: it comes along with the coder
+    is_wanted: bool  # by the settings, an account or a waiting task
+    program: str  # empty: no separate program is needed
     path: str
     version: str
-    logins: tuple[Login, ...]  # of its accounts; of a coder without any the user's own
+    logins: tuple[Login, ...]  # those of its accounts, or the user's own if it has no accounts
     permissions: str
-    wants_skip: bool  # the settings say so, whether or not somebody agreed
-    first_request: int | None  # tokens in the context at the first request of its last run
+    wants_skip: bool  # requested by the settings, whether or not a person agreed
+    first_request: int | None  # context tokens at the first request of its last run
     running: int
 
     @property
@@ -76,7 +76,7 @@ class Standing(NamedTuple):
 
     @property
     def warnings(self) -> list[str]:
-        """What would keep its agents from working, as far as it can be foreseen."""
+        """Return the detectable problems that would keep its agents from working."""
         return list(_warnings(self))
 
     def view(self) -> dict[str, Any]:
@@ -104,9 +104,9 @@ class Standing(NamedTuple):
 def coders(
     fleet: Fleet, *, env: Mapping[str, str], tell: Callable[[int, int], None] = lambda done, all: None
 ) -> list[Standing]:
-    """Every built-in coder, every one that the settings describe, and every one that is used besides.
+    """Return every built-in coder, every coder that the settings describe, and every other coder in use.
 
-    Programs are asked for their versions, all at once; `tell` hears how many have answered, of how many.
+    Runs all programs at once to read their versions. `tell` receives how many have answered, and the total.
     """
     settings = load(fleet.home, env={}, lenient=True)
     with fleet.store.snapshot():
@@ -129,9 +129,11 @@ def coders(
 
 
 def first_request(fleet: Fleet, coder: str) -> int | None:
-    """Tokens in the context at the first request of a coder's last run, where that was told and is quickly found.
+    """Return the context tokens at the first request of a coder's last run.
 
-    An account knows when a run last began with it: only what ended since is looked at, and of that a bounded part.
+    Return None if they are unknown or not found quickly.
+
+    Accounts record when a run last started. The search reads only runs that ended later, and a bounded number of them.
     """
     used = [each.used_at for each in fleet.store.accounts.all() if each.coder == coder and each.used_at]
     found = [run for run in fleet.store.runs.live() if run.coder == coder and _first(run)]
@@ -147,7 +149,7 @@ def first_request(fleet: Fleet, coder: str) -> int | None:
 
 
 def login(coder: Coder, env: Mapping[str, str], account: str = "") -> Login:
-    """The first sign that an agent with this environment finds somebody logged in."""
+    """Return the login state of an agent with this environment."""
     signs = coder.login_signs(env)
     seen = (sign for sign in signs if (os.path.exists(sign) if sign.startswith("/") else env.get(sign)))  # noqa: PTH110
     return Login(account, signs, next(seen, ""))
@@ -195,7 +197,7 @@ def _logins(settings: Settings, coder: Coder, env: Mapping[str, str]) -> Iterato
 def _agents_env(
     settings: Settings, coder: Coder, env: Mapping[str, str], account: AccountSettings | None
 ) -> dict[str, str]:
-    """What an agent would have in its environment, as far as a login could be in it."""
+    """Return the part of an agent's environment that can contain a login."""
     globs = (*ALLOWED, *coder.reads_env, *settings.agent.pass_env)
     found = {name: value for name, value in env.items() if any(fnmatchcase(name, glob) for glob in globs)}
     found |= env_for(settings, coder.name)
@@ -206,7 +208,7 @@ def _agents_env(
 
 
 def _first(run: Run) -> int | None:
-    """A session that was gone on with begins with all that was said before: that tells nothing."""
+    """Return the first request's tokens. Resumed sessions start with the previous context, so they return None."""
     tokens = run.notes.get("first")
     return tokens if isinstance(tokens, int) and not did_resume(run) else None
 

@@ -1,4 +1,4 @@
-"""Two branches side by side: what each touched alone, what both touched, and how their results differ."""
+"""Comparison of two branches: files changed by one or both, and the difference between their results."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from fleet.core.verification import Verification
 
 MOST_FILES = 2_000
-#: Of the text between the two; more is cut, and says so.
+#: Maximum length of the difference in characters. Longer text is cut, with a note.
 LARGEST = 2_000_000
 
 
 class Side(NamedTuple):
-    """One of the two."""
+    """One of the two branches."""
 
     candidate: Candidate
     files: tuple[str, ...]
 
     @property
     def finding(self) -> str:
-        """What its last receipt shows; empty: it has none."""
+        """Return the finding of the last receipt, or "" if there is no receipt."""
         return self.candidate.receipt.finding if self.candidate.receipt else ""
 
     @property
@@ -68,9 +68,9 @@ class Comparison(NamedTuple):
 
 
 def compare(fleet: Fleet, names: tuple[str, str], *, scope: Scope, directory: str, patch: bool = False) -> Comparison:
-    """Two branches of one repository; the text between them is by file, or with `patch` line by line.
+    """Compare two branches of one repository. The difference is a summary per file, or a full diff if `patch` is True.
 
-    Raises as `find_candidates`, and Usage where the names do not mean two.
+    Raises the errors of `find_candidates`. Raises Usage if the names do not select exactly two branches.
     """
     field = find_candidates(fleet, names, scope=scope, directory=directory, at_work=True)
     if len(field.candidates) != 2:

@@ -1,4 +1,4 @@
-"""Which agents' branches collide: who with whom, and in which files."""
+"""Conflicts between agents' branches, and the files involved."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from fleet.core.workspace import Workspace
 
 
-#: One look has an end; somebody who asks waits for a few.
+#: Maximum number of looks per command. One look is bounded, so a repository can need several.
 MOST_LOOKS = 10
 
 
 class Side(NamedTuple):
-    """One of two branches that collide."""
+    """One of two colliding branches."""
 
-    task: Task | None  # none: it was deleted
+    task: Task | None  # None if the task was deleted
     workspace: Workspace
     tip: str
 
@@ -40,7 +40,7 @@ class Side(NamedTuple):
 
 
 class Conflict(NamedTuple):
-    """Two branches that git cannot merge. The one that began earlier is the first."""
+    """Two branches that git cannot merge. The first is the one that started earlier."""
 
     first: Side
     second: Side
@@ -58,14 +58,14 @@ class Conflict(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What collides, and where that could not be looked at to the end."""
+    """The conflicts, and the checks that could not be completed."""
 
     conflicts: list[Conflict]
-    unsure: list[str]  # sentences
+    unsure: list[str]  # messages
 
 
 def conflicts(fleet: Fleet, scope: Scope) -> Found:
-    """The branches that collide now, of a repository or of all; git is asked, and what it says is kept for `list`."""
+    """Return the branches that collide now, in one repository or all. Runs git and stores the result for `list`."""
     spaces = standing(here(fleet, fleet.store.workspaces.find()))
     wanted = {space.common: space for space in spaces if scope.repo in (None, space.repo)}
     unsure = []
@@ -90,7 +90,7 @@ def conflicts(fleet: Fleet, scope: Scope) -> Found:
 
 
 def _look(fleet: Fleet, space: Workspace, spaces: list[Workspace]) -> list[str]:
-    """Have git look at one repository; what is to be told of that."""
+    """Check one repository for collisions. Return messages about an incomplete check."""
     watch, landed = Watch(fleet.home, space), landed_tips(fleet.store, spaces)
     try:
         found = watch.look(spaces, landed)
@@ -98,7 +98,7 @@ def _look(fleet: Fleet, space: Workspace, spaces: list[Workspace]) -> list[str]:
             if found is None or found.is_complete:
                 break
             found = watch.look(spaces, landed)
-    except (FleetError, OSError) as error:  # what was seen before still counts, and the others too
+    except (FleetError, OSError) as error:  # earlier results and other repositories still count
         return [f"{space.repo} could not be looked at: {error}"]
     if found is None:
         return []

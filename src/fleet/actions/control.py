@@ -1,4 +1,4 @@
-"""The supervisor seen from outside: whether it runs, starting it in the background, ending it, pausing it."""
+"""Control of the supervisor process: status, start, stop, restart and pause."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WAITING_HINT = "it starts work when the database can be used; `fleet run stop` e
 
 
 def status(home: Home) -> dict[str, Any]:
-    """Whether a supervisor runs, since when, and what it has to do."""
+    """Return whether a supervisor runs, since when, and its workload. Raises DatabaseRefused."""
     note, settings = holder(home), settings_here(home)
     stopped = why_stopped(home) if note is None else ""
     try:
@@ -60,13 +60,13 @@ def status(home: Home) -> dict[str, Any]:
 
 
 def why_stopped(home: Home) -> str:
-    """Say when and why the last supervisor stopped by itself; empty if it was stopped, or killed."""
+    """Return when and why the last supervisor stopped on its own. Return "" if it was stopped or killed."""
     left = left_by(home)
     return f"the supervisor stopped at {left.get('stopped_at')}: {left['why']}" if left.get("why") else ""
 
 
 def pause(home: Home, *, caller: Caller | None = None) -> None:
-    """Have no new agents started until `resume`; those that run go on."""
+    """Start no new agents until `resume`. Running agents continue."""
     refuse_agents(caller, "pause the fleet")
     with open_fleet(home) as fleet:
         fleet.store.config.set(PAUSED, fleet.store.now().isoformat(timespec="seconds"))
@@ -74,7 +74,7 @@ def pause(home: Home, *, caller: Caller | None = None) -> None:
 
 
 def resume(home: Home, *, caller: Caller | None = None) -> bool:
-    """Have agents started again; whether that was off."""
+    """Allow new agents again. Return True if the fleet was paused."""
     refuse_agents(caller, "resume the fleet")
     with open_fleet(home) as fleet:
         was_paused = PAUSED in fleet.store.config.all()
@@ -86,15 +86,14 @@ def resume(home: Home, *, caller: Caller | None = None) -> bool:
 def start(
     home: Home, *, said: Said | None = None, only_made: bool = False, begun: StartingSupervisor | None = None
 ) -> int:
-    """Start a supervisor in the background, or take one that was begun. Return its process id once it works.
+    """Start a supervisor in the background, or use the one in `begun`. Return its process ID once it is ready.
 
-    Raises SupervisorRunning, QueueMoved, FleetError. A database that is away is waited for by the supervisor, not here.
-
-    With `only_made` it claims nothing but what `create` and its like made, until somebody says `fleet run`.
+    Raises SupervisorRunning, QueueMoved and FleetError. If the database is unreachable, the supervisor waits for it.
+    With `only_made`, it claims only tasks of `create` and similar commands, until a user runs `fleet run`.
     """
     note = holder(home)
     if note is not None and note.get("only_made") and not only_made:
-        stop(home)  # its agents go on, and we with them
+        stop(home)  # agents continue, and the new supervisor adopts them
     elif note is not None and (begun is None or note.get("pid") != begun.pid):
         raise _runs_already(note)
     _refuse_moved(home)
@@ -105,7 +104,7 @@ def start(
     if found.is_late:
         why = found.waits or f"its database did not answer within {START_PATIENCE:g} s"
         raise FleetError(f"the supervisor (pid {starting.pid}) waits: {why}", hint=WAITING_HINT)
-    if note := holder(home):  # another start was quicker
+    if note := holder(home):  # another start was faster
         raise _runs_already(note)
     raise _not_started(home)
 
@@ -115,7 +114,7 @@ def _runs_already(note: dict[str, Any]) -> SupervisorRunning:
 
 
 def _not_started(home: Home) -> FleetError:
-    """Return the error that a supervisor ended with, as it printed it."""
+    """Return the error that the supervisor printed before it exited."""
     with open(home.supervisor_output, encoding="utf-8", errors="replace") as out:  # noqa: PTH123
         words, _, hint = out.read(4000).strip().partition("hint:")
     words = words.strip().removeprefix("error: ") or "no reason given"
@@ -123,7 +122,7 @@ def _not_started(home: Home) -> FleetError:
 
 
 def restart(home: Home, *, said: Said) -> int:
-    """End the supervisor and start it again, told what it was told unless it is told otherwise; its process id."""
+    """Restart the supervisor with its previous options, overridden by `said`. Return the new process ID."""
     before = said_in(holder(home))
     stop(home)
     return start(home, said=before.replace(**said.note()))
@@ -132,27 +131,31 @@ def restart(home: Home, *, said: Said) -> int:
 def told(
     *, coder: str = "", name: str = "", labels: str | None = None, listen: str = "", slots: int | None = None
 ) -> Said:
-    """What `fleet run` is told, the labels of its host separated by commas. Raises BadInput."""
+    """Return the options of `fleet run`. Labels are separated by commas. Raises BadInput."""
     words = None if labels is None else tuple(part.strip() for part in labels.split(",") if part.strip())
     host_words.wanted(words or (), name)
     return Said(coder=coder, name=name, labels=words, listen=_place(listen), slots=slots)
 
 
 def ensure(home: Home, begun: StartingSupervisor | None = None) -> int | None:
-    """See that a supervisor runs: the process id of one that had to be started, for what `create` and its like made.
+    """Ensure that a supervisor runs. Return the process ID if one was started for `create` or a similar command.
 
-    One that was begun is waited for. None is started where other hosts share the queue and nothing waits for this one.
+    Waits for the supervisor in `begun`, if given. Starts none if other hosts share the queue and no task waits for this
+    host.
     """
     if begun is None and (holder(home) is not None or _is_for_others(home)):
         return None
     try:
         return start(home, said=Said(name=last_name(home)), only_made=True, begun=begun)
-    except SupervisorRunning:  # somebody was quicker
+    except SupervisorRunning:  # another process was faster
         return None
 
 
 def stop(home: Home, *, stop_agents: bool = False) -> bool:
-    """End the supervisor and wait for it; whether there was one. Agents go on unless they are to be stopped too."""
+    """Stop the supervisor and wait for its exit. Return False if none was running.
+
+    Agents continue unless `stop_agents` is True.
+    """
     note = holder(home)
     if note is None or not note.get("pid"):
         return False
@@ -166,7 +169,10 @@ def stop(home: Home, *, stop_agents: bool = False) -> bool:
 
 
 def _refuse_moved(home: Home) -> None:
-    """Raise QueueMoved, DatabaseRefused or ForeignDatabase if nothing can be claimed; the supervisor mends the rest."""
+    """Raise QueueMoved, DatabaseRefused or ForeignDatabase if no task can be claimed.
+
+    The supervisor repairs other faults.
+    """
     try:
         with open_fleet(home) as fleet:
             is_moved = fleet.store.was_moved()
@@ -179,7 +185,7 @@ def _refuse_moved(home: Home) -> None:
 
 
 def _is_for_others(home: Home) -> bool:
-    """Whether other hosts do what there is to do: then this one does not become a host unasked."""
+    """Return True if other hosts serve the queue and no task waits for this host. Such a host must not join unasked."""
     if not home.names_queue(os.environ):
         return False
     with open_fleet(home) as fleet:
@@ -194,7 +200,7 @@ def _place(listen: str) -> str:
 
 
 def _flags(said: Said | None, *, only_made: bool) -> list[str]:
-    """What was said, as the command line of a supervisor takes it."""
+    """Return the options as command-line arguments of a supervisor."""
     said = said or Said()
     flags = [ONLY_MADE] if only_made else []
     flags += ["--coder", said.coder] if said.coder else []

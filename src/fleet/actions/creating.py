@@ -1,4 +1,4 @@
-"""Making tasks that each get a branch and a worktree of their own: one, the same one several times, or several."""
+"""Creation of tasks with their own branch and worktree: a single task, copies of one prompt, or several tasks."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ LONGEST_TITLE = 120
 
 
 class Wish(Record):
-    """One agent to be."""
+    """The request for one agent."""
 
     branch: str
     prompt: str = ""
@@ -52,7 +52,7 @@ class Wish(Record):
 
 
 class Terms(Record):
-    """What holds for all agents that are made together."""
+    """Options shared by all agents of one command."""
 
     base: str = ""
     quick: bool = False
@@ -63,16 +63,16 @@ class Terms(Record):
 
 
 class Created(NamedTuple):
-    """Tasks that were made together."""
+    """The tasks that one command created."""
 
     tasks: list[Task]
     batch: str
-    notes: list[str]  # what the user should know: branches that were there, programs that are not
-    lacking: dict[str, str]  # why nobody can take one of them yet, by its id
+    notes: list[str]  # messages for the user, such as existing branches and missing programs
+    lacking: dict[str, str]  # by task ID, why no agent can start on this host
 
 
 class Maker(Record):
-    """Who makes tasks, and how."""
+    """The origin and creator of tasks."""
 
     origin: str
     by: str
@@ -80,9 +80,9 @@ class Maker(Record):
 
 
 def create(fleet: Fleet, directory: str, wishes: list[Wish], terms: Terms, maker: Maker) -> Created:
-    """Make a task for each wish, all or none, in the repository of a directory, and have their agents started.
+    """Create a task for each wish in a directory's repository, all or none, and wake the supervisor.
 
-    Raises Usage, BranchTaken, NoRepository, FleetError where the project's commands are not trusted.
+    Raises Usage, BranchTaken and NoRepository. Raises FleetError if the project's commands are not trusted.
     """
     repository = find_repository(directory)
     settings = settings_in(fleet.home, fleet.store, repository.top)
@@ -115,7 +115,7 @@ def create(fleet: Fleet, directory: str, wishes: list[Wish], terms: Terms, maker
     fields = [_fields(wish, settings, mode) for wish, mode in zip(wishes, modes, strict=True)]
     drafts = [Draft(fields=common | each | _kept_here(fleet, each, reused, ticket)) for each in fields]
     with fleet.store.atomic():
-        _refuse_taken(fleet, repository, wishes)  # by now for good
+        _refuse_taken(fleet, repository, wishes)  # checked again in the transaction that creates the tasks
         made = [tasks.create(store, draft, actor=maker.by)[0] for draft in drafts]
     wake(fleet.home)
     notes += [f"branch {branch} was there already and is gone on with" for branch in reused]
@@ -125,7 +125,7 @@ def create(fleet: Fleet, directory: str, wishes: list[Wish], terms: Terms, maker
 
 
 def _kept_here(fleet: Fleet, fields: dict[str, str], reused: list[str], ticket: travelling.Ticket) -> dict[str, str]:
-    """What keeps a task on this host: its branch has work that no other has, or people talk to it at a terminal."""
+    """Return fields that keep a task here if its branch exists only here or users attach to its terminal."""
     named = any(word.startswith(PIN) for word in required(ticket.requires) or ())
     talks = fields["mode"] == INTERACTIVE and not named
     if not ticket.remote or not (talks or fields["branch"] in reused):
@@ -134,12 +134,15 @@ def _kept_here(fleet: Fleet, fields: dict[str, str], reused: list[str], ticket: 
 
 
 def batch_name(origin: str, now: datetime) -> str:
-    """A name for tasks that are made together; what is made one by one belongs to its day."""
+    """Return a batch name. Tasks created one at a time share the batch of their day."""
     return f"manual-{now:%Y-%m-%d}" if origin == CREATE else f"{now:%y%m%d}-{new_uuid()[:4]}"
 
 
 def fanout(count: int, prefix: str, prompt: str, agents: str, coder: str, model: str) -> list[Wish]:
-    """The same prompt for several agents; `agents` spreads it over coders: claude:2,codex:1. Raises Usage."""
+    """Return one wish per agent, all with the same prompt. Raises Usage.
+
+    `agents` spreads the prompt over coders, such as `claude:2,codex:1`.
+    """
     spread = _spread(agents) if agents else [coder] * count
     if agents and count and count != len(spread):
         raise Usage(
@@ -156,7 +159,7 @@ def fanout(count: int, prefix: str, prompt: str, agents: str, coder: str, model:
 
 
 def multi(pairs: list[str], coder: str, model: str) -> list[Wish]:
-    """Agents from `branch:prompt` pairs. Raises Usage."""
+    """Return agents parsed from `branch:prompt` pairs. Raises Usage."""
     wishes = []
     for pair in pairs:
         branch, colon, prompt = pair.partition(":")
@@ -181,7 +184,7 @@ def _spread(agents: str) -> list[str]:
 
 
 def check_names(wishes: list[Wish]) -> None:
-    """Raise Usage for a name that no branch can have, one that is named twice, or one that is a folder of another."""
+    """Raise Usage for an invalid branch name, a duplicate, or a name that is a folder of another name."""
     with _typed():
         for wish in wishes:
             names.check_branch(wish.branch)
@@ -195,7 +198,7 @@ def check_names(wishes: list[Wish]) -> None:
 
 @contextmanager
 def _typed() -> Iterator[None]:
-    """What is refused in here stands on the command line."""
+    """Convert BadInput to Usage, because the values come from the command line."""
     try:
         yield
     except BadInput as error:
@@ -226,7 +229,10 @@ def _check(wish: Wish, settings: Settings) -> None:
 def _resolved(
     repository: Repository, view: View, directory: str, base: str, branches: list[str]
 ) -> tuple[str, list[str]]:
-    """The commit to begin at, and those of the branches that are there already; none may be checked out anywhere."""
+    """Return the start commit and the branches that already exist.
+
+    Raises BadInput if an existing branch is checked out.
+    """
     with _typed():
         name = base_name(repository, base, cwd=directory)
     found, *tips = view.resolve(name, *(f"refs/heads/{branch}" for branch in branches))
@@ -262,7 +268,7 @@ def _refuse_taken(fleet: Fleet, repository: Repository, wishes: list[Wish]) -> N
 
 
 def _instead(task: Task) -> str:
-    """What can be done about a task that has a branch, but no agent."""
+    """Return a hint for a task that owns a branch but has no running agent."""
     if task.is_supervised:
         return ""
     frees = f"`fleet kill {task.id}` frees the branch, with all that is committed on it"
@@ -286,7 +292,7 @@ def _mode(settings: Settings, terms: Terms) -> tuple[str, list[str]]:
 
 
 def _mode_of(wish: Wish, settings: Settings, usual: str, notes: list[str]) -> str:
-    """How one agent runs: as all of them, unless its coder can only be run without a terminal."""
+    """Return the mode of one agent: the usual mode, or headless if its coder cannot run in a terminal."""
     coder = coders.load(_coder_of(wish) or settings.coder, settings)
     if usual == HEADLESS or coder.has_screen:
         return usual
@@ -296,7 +302,10 @@ def _mode_of(wish: Wish, settings: Settings, usual: str, notes: list[str]) -> st
 
 
 def _lacks(fleet: Fleet, wish: Wish, settings: Settings) -> str:
-    """Why this host cannot start its agent; where others share the queue, one of them may."""
+    """Return why this host cannot start the agent.
+
+    Return "" if the queue is shared, since another host may have the coder.
+    """
     name = _coder_of(wish) or settings.coder
     why = "" if fleet.store.is_shared else not_installed(name, settings)
     return f"{name} is not installed: {why}" if why else ""

@@ -1,4 +1,4 @@
-"""Deleting tasks for good, and what that does to those around them."""
+"""Permanent deletion of tasks, and its effects on related tasks."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ TEXTS = ("description", "design", "acceptance", "notes")
 
 
 class Deletion(Record):
-    """What a deletion takes away, and what it changes in the tasks that stay."""
+    """The tasks and edges that a deletion removes, and the remaining tasks that it changes."""
 
     asked: tuple[str, ...]
-    tasks: tuple[Task, ...]  # those asked for, and with `cascade` what depends on them
+    tasks: tuple[Task, ...]  # the requested tasks, and with `cascade` their dependents
     edges: tuple[Edge, ...]
-    orphans: tuple[str, ...]  # tasks that stay and depended on one that goes
-    mentioning: tuple[Task, ...]  # tasks that stay, with their texts as they will be
+    orphans: tuple[str, ...]  # remaining tasks that depended on a deleted task
+    mentioning: tuple[Task, ...]  # remaining tasks, with their updated texts
 
     @property
     def labels(self) -> int:
@@ -33,7 +33,7 @@ class Deletion(Record):
 
 
 def plan(store: Store, task_ids: Iterable[str], *, cascade: bool = False) -> Deletion:
-    """What deleting these tasks would do. Raises TaskNotFound."""
+    """Return the effects of deleting these tasks. Raises TaskNotFound."""
     asked = tuple(dict.fromkeys(task_ids))
     going = {key: store.tasks.get(key) for key in asked}
     if cascade:
@@ -52,7 +52,10 @@ def plan(store: Store, task_ids: Iterable[str], *, cascade: bool = False) -> Del
 
 
 def check(deletion: Deletion, *, cascade: bool = False) -> None:
-    """Refuse what is only done by force: leaving dependents behind, or deleting what a supervisor works on."""
+    """Raise IllegalMove if only `--force` allows the deletion.
+
+    Such deletions orphan dependents or remove a task that a supervisor holds.
+    """
     for task in deletion.tasks:
         if task.is_supervised:
             raise IllegalMove(
@@ -70,7 +73,7 @@ def check(deletion: Deletion, *, cascade: bool = False) -> None:
 
 
 def delete(store: Store, task_ids: Iterable[str], *, cascade: bool = False) -> Deletion:
-    """Delete tasks for good, all or none; texts around them that name one say so. Raises TaskNotFound."""
+    """Delete tasks permanently, all or none. Mentions of them in related tasks are marked. Raises TaskNotFound."""
     with store.atomic():
         done = plan(store, task_ids, cascade=cascade)
         now = store.now()
@@ -82,7 +85,7 @@ def delete(store: Store, task_ids: Iterable[str], *, cascade: bool = False) -> D
 
 
 def struck(text: str, key: str) -> str:
-    """A text in which every mention of a task, as a word of its own, is marked as deleted."""
+    """Return a text with every mention of a task ID, as a whole word, marked as deleted."""
     parts, start, at = [], 0, text.find(key)
     while at >= 0:
         end = at + len(key)
@@ -94,7 +97,7 @@ def struck(text: str, key: str) -> str:
 
 
 def _dependents(store: Store, asked: Sequence[str]) -> list[Task]:
-    # Only along edges that hold or contain work: what is merely related has a life of its own.
+    # Follow only edges that block or contain work. Merely related tasks stay.
     seen = set(asked)
     frontier = list(asked)
     while frontier:
@@ -121,7 +124,7 @@ def _without_mentions(task: Task, going: Iterable[str]) -> Task | None:
 
 
 def _is_word(text: str, at: int, end: int) -> bool:
-    # A dot ends a sentence, or leads on to a child's number: fleet-abc.1 is another task.
+    # A dot either ends a sentence or starts a child's number: fleet-abc.1 is another task.
     after = text[end : end + 2]
     child = len(after) == 2 and after[0] == "." and after[1].isalnum()
     return not (at > 0 and _in_id(text[at - 1])) and not (after and _in_id(after[0])) and not child

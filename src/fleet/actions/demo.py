@@ -1,4 +1,4 @@
-"""The demo: a sample repository and a dozen tasks in a home of their own, worked through by real agents."""
+"""A demo: real agents work through a dozen sample tasks on a sample repository, in a separate home."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PAUSE_SECONDS = 0.2
 ANSWER = "Blue: it is the colour of the sea."
 FAILS, ASKS = "flaky", "colour"
 
-#: name here, title, priority, what it needs, how the demo agent behaves.
+#: Name, title, priority, names of the tasks it needs, and options of the demo agent.
 TASKS: tuple[tuple[str, str, int, tuple[str, ...], str], ...] = (
     ("schema", "Lay out the tables", 0, (), "steps=5 pause=0.2"),
     (FAILS, "Find out why the clock test fails on Mondays", 0, (), "steps=3 pause=0.2 fail=1"),
@@ -48,26 +48,26 @@ TASKS: tuple[tuple[str, str, int, tuple[str, ...], str], ...] = (
 
 
 class Look(NamedTuple):
-    """The demo at one moment: each task with its last run."""
+    """A snapshot of the demo: each task with its last run."""
 
     tasks: list[tuple[Task, Run | None]]
-    at_once: int  # agents at work
-    answered: Question | None  # the question, once it is answered
+    at_once: int  # agents running now
+    answered: Question | None  # the question, once answered
 
 
 class Summary(NamedTuple):
-    """How it went."""
+    """The result of the demo."""
 
-    faults: list[str]  # what should have happened and did not; empty when all went well
+    faults: list[str]  # expectations that were not met; empty on success
     seconds: float
     closed: int
     runs: list[Run]
-    at_once: int  # the most agents that worked at the same time
+    at_once: int  # peak number of concurrent agents
     answered: Question | None
 
 
 class Demo:
-    """Everything of one demo lies in one folder."""
+    """A demo, with its home and repository in one folder."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -76,7 +76,7 @@ class Demo:
         self.ids: dict[str, str] = {}
 
     def make(self) -> None:
-        """The repository, the home, and the tasks. Raises FleetError without git."""
+        """Create the repository, the home and the tasks. Raises FleetError if git is missing."""
         _make_repository(self.repo)
         homes.init(self.home, permissions="user")
         settings.change(self.home, [f"max_concurrent={SLOTS}"], cwd=self.repo, project=False)
@@ -85,7 +85,10 @@ class Demo:
                 self.ids[name] = self._add(fleet, title, priority, needs, steering)
 
     def play(self, tell: Callable[[Look], None]) -> Summary:
-        """Start a supervisor, watch until all is over, answer what is asked; the supervisor is ended in any case."""
+        """Start a supervisor, answer questions, and wait until every task has closed or the time runs out.
+
+        Stops the supervisor in any case.
+        """
         began, at_once = time.monotonic(), 0
         control.start(self.home)
         try:
@@ -142,7 +145,7 @@ def _make_repository(path: str) -> None:
     os.makedirs(path)  # noqa: PTH103 - paths are plain strings here, as in the home
     with open(f"{path}/README.md", "w", encoding="utf-8") as file:  # noqa: PTH123
         file.write("# sample\n\nA small project for agents to work in.\n")
-    # Nothing of the user's own git settings, hooks or signing keys takes part.
+    # Ignore the user's own git settings, hooks and signing keys.
     env = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
     env |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
     who = ("-c", "user.name=fleet demo", "-c", "user.email=demo@fleet.invalid")

@@ -1,4 +1,4 @@
-"""Tying tasks to each other, and looking at what ties them."""
+"""Dependencies between tasks: add, remove and display them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fleet.core.task import Task
     from fleet.store.base import Store
 
-    Ahead = dict[str, list[tuple[str, str]]]  # what each task leads to, with the type of the edge
+    Ahead = dict[str, list[tuple[str, str]]]  # the far ends of each task's edges, with the type of the edge
 
 RELATES_TO = "relates-to"
 SAME_AS_BLOCKS = ("blocked-by", "depends-on")
@@ -23,17 +23,17 @@ DEEPEST_TREE, LARGEST_TREE = 500, 5000
 
 
 class Branch(Record):
-    """One task in a tree of dependencies: how deep, under which task, by which type of edge."""
+    """A task in a dependency tree, with its depth, parent and edge type."""
 
     task: Task
     depth: int = 0
     parent: str = ""
     type: str = ""
-    truncated: bool = False  # more lies behind it than is shown
+    truncated: bool = False  # True if some of its children are not shown
 
 
 def known_type(text: str) -> str:
-    """A type of dependency that bd knows. Raises BadInput."""
+    """Return bd's name of a dependency type. Raises BadInput."""
     if text in WELL_KNOWN:
         return text
     if text in SAME_AS_BLOCKS:
@@ -45,7 +45,7 @@ def known_type(text: str) -> str:
 
 
 def check_external(text: str) -> str:
-    """A reference to what another project offers. Raises BadInput."""
+    """Return a valid reference to a capability of another project. Raises BadInput."""
     parts = text.split(":", 2)
     if len(parts) < 3 or not all(parts) or not text.isprintable():
         raise BadInput(f"invalid external reference format: expected 'external:<project>:<capability>', got '{text}'")
@@ -53,12 +53,15 @@ def check_external(text: str) -> str:
 
 
 def add(store: Store, task_id: str, needs: str, kind: str = BLOCKS, *, actor: str) -> None:
-    """Make one task wait for another, or tie them in another way. Raises DependencyRefused."""
+    """Make one task depend on another, with an edge of the given type. Raises DependencyRefused."""
     store.edges.add(Edge(task=task_id, needs=needs, type=kind, created_at=store.now(), created_by=actor))
 
 
 def add_all(store: Store, ties: Iterable[tuple[str, str, str]], *, actor: str, check_each: bool = True) -> None:
-    """Add (task, needs, type) ties, all or none; circles are looked for at each, or once at the end."""
+    """Add (task, needs, type) edges, all or none. Raises DependencyRefused.
+
+    With `check_each`, look for cycles at each edge; otherwise once at the end.
+    """
     wanted = list(ties)
     with store.atomic():
         now = store.now()
@@ -78,7 +81,7 @@ def relate(store: Store, one: str, other: str, *, actor: str) -> None:
 
 
 def unrelate(store: Store, one: str, other: str) -> None:
-    """Take such notes back; ties of other types stay."""
+    """Remove the relates-to edges between two tasks. Edges of other types stay."""
     with store.atomic():
         for edge in store.edges.find([one, other]):
             if edge.type == RELATES_TO and {edge.task, edge.needs} == {one, other}:
@@ -86,7 +89,10 @@ def unrelate(store: Store, one: str, other: str) -> None:
 
 
 def tree(store: Store, root: str, *, up: bool = False, max_depth: int = 50) -> list[Branch]:
-    """What a task leads to, or with `up` what leads to it: depth first, each task once, of bounded size."""
+    """Return the tasks that a task needs, or with `up` its dependents.
+
+    The list is in depth-first order, contains each task once, and has a bounded size.
+    """
     deepest = min(max_depth, DEEPEST_TREE)
     with store.snapshot():
         ahead = _surroundings(store, root, up, deepest)
@@ -108,7 +114,7 @@ def tree(store: Store, root: str, *, up: bool = False, max_depth: int = 50) -> l
 
 
 def only_status(branches: list[Branch], status: str) -> list[Branch]:
-    """The branches that hold a task in this status, with what they hang on."""
+    """Return the branches with a task in this status, and their ancestors."""
     kept: set[str] = set()
     for branch in reversed(branches):
         if branch.task.status == status or branch.task.id in kept:
@@ -117,7 +123,7 @@ def only_status(branches: list[Branch], status: str) -> list[Branch]:
 
 
 def circles(store: Store) -> list[list[str]]:
-    """Tasks that wait for each other in a circle: the shortest one through the first task of each tangle."""
+    """Return dependency cycles: for each strongly connected component, the shortest cycle through its first task."""
     ahead = _scheduling(store)
     return sorted(_circle_through(min(tangle), ahead, tangle) for tangle in _tangles(ahead))
 
@@ -153,7 +159,7 @@ def _makes_a_circle(store: Store, ties: list[tuple[str, str, str]]) -> bool:
 
 
 def _tangles(ahead: dict[str, list[str]]) -> list[set[str]]:
-    # Kosaraju's strongly connected components, without recursion: chains may be longer than Python's stack.
+    # Kosaraju's strongly connected components, without recursion, because chains can be longer than Python's stack.
     behind: dict[str, list[str]] = {}
     for key, steps in ahead.items():
         for step in steps:

@@ -1,4 +1,4 @@
-"""Telling the user's own coders that they may work where fleet makes worktrees, so that none of them stops to ask."""
+"""Folder trust dialogs of coders: fleet's worktrees are trusted in advance, so that agents do not stop to ask."""
 
 import os
 import shutil
@@ -11,20 +11,20 @@ from fleet.coders.base import Coder
 from fleet.coders.dialogs import trust_folder
 from fleet.core.task import Caller
 
-#: Under which kind the answers are on record.
+#: Kind under which the answers are stored.
 KIND = "worktrees"
 YES, NO = "yes", "no"
 
 
 def unanswered(fleet: Fleet, *, env: Mapping[str, str]) -> list[str]:
-    """The coders that would ask, are in use here, and about which the user was not asked yet."""
+    """Return the coders in use here that would ask and that the user has not decided about."""
     return [name for name in CODERS if _would_ask(load(name), env) and not fleet.store.trust.get(KIND, name)]
 
 
 def answer(
     fleet: Fleet, name: str, yes: bool, *, env: Mapping[str, str], by: str, caller: Caller | None = None
 ) -> None:
-    """Keep the user's answer, and if it is yes, write it where the coder looks. Raises FleetError."""
+    """Store the user's answer. If the answer is yes, also write it to the coder's configuration. Raises FleetError."""
     refuse_agents(caller, "answer for a coder")
     coder = load(name)
     if yes:
@@ -33,7 +33,7 @@ def answer(
 
 
 def _would_ask(coder: Coder, env: Mapping[str, str]) -> bool:
-    """Whether it is installed and has been used: a file that it has not made itself is not made for it."""
+    """Return True if the coder is installed and its files exist. fleet does not create files that the coder has not."""
     files, folder = coder.trusted("/"), coder.config_folder(env)
     if not files or not folder or not shutil.which(coder.program, path=env.get("PATH")):
         return False

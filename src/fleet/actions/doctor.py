@@ -1,4 +1,4 @@
-"""Everything that could be wrong with a home and its machine, each with its remedy."""
+"""Checks of a home and its machine, each with a remedy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OK, WARNING, WRONG = "ok", "warning", "wrong"
 
 
 class Check(NamedTuple):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     state: str  # ok, warning or wrong
@@ -37,7 +37,7 @@ class Check(NamedTuple):
 
 
 def examine(home: Home, *, cwd: str) -> list[Check]:
-    """Look at everything. What cannot be looked at is told as wrong, never raised."""
+    """Run all checks. A check that fails to run is reported as wrong; its exception is not raised."""
     checks = list(_guarded("home", lambda: _home(home)))
     if any(check.state == WRONG for check in checks):
         return [
@@ -171,7 +171,7 @@ def _chmod(mode: str, path: str) -> str:
 
 
 def _database(home: Home) -> Iterator[tuple[str, str, str, str]]:
-    """Whether it can be opened, its schema, and what it says of its own health."""
+    """Check that the database opens with a known schema, and report its own health."""
     try:
         fleet = open_fleet(home)
     except FleetError as error:

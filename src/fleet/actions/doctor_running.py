@@ -1,4 +1,4 @@
-"""What could be wrong with what runs: the supervisor, its pipe, containment, claims and runs."""
+"""Checks of what runs: the supervisor, its wake pipe, containment, claims and runs."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 
 Found = tuple[str, str, str, str]
 START = "`fleet run start` starts one."
-SETTLING = timedelta(seconds=30)  # a task that was claimed just now has no run yet
+SETTLING = timedelta(seconds=30)  # a newly claimed task has no run yet
 SHOWN = 5
 INSTALL = "install it, or name its place: `fleet config set coders.NAME.program=/path/to/it`."
-WEAK = "weak"  # as the launchers' port has it
+WEAK = "weak"  # as reported by the launcher port
 
 
 def supervisor(home: Home) -> Iterator[Found]:
-    """Whether one runs, and does not merely stand there."""
+    """Check that a supervisor runs and is not suspended."""
     note = holder(home)
     if note is None:
         if why := why_stopped(home):
             yield "supervisor", "wrong", why, f"{START} Agents it left go on and are adopted."
             return
-        left = left_by(home).get("pid")  # one that ends by itself leaves none
+        left = left_by(home).get("pid")  # a supervisor that exits on its own leaves no pid
         fact = f"the last one (pid {left}) ended without a word" if left else "none runs"
         yield "supervisor", "warning", fact, f"{START} Agents it left go on and are adopted." if left else START
         return
@@ -53,7 +53,7 @@ def supervisor(home: Home) -> Iterator[Found]:
 
 
 def wake_pipe(home: Home) -> Iterator[Found]:
-    """Whether new work is told to the supervisor at once."""
+    """Check that new work wakes the supervisor at once."""
     path = home.wake_pipe
     if holder(home) is None:
         yield "wake pipe", "ok", "nobody to wake", ""
@@ -71,7 +71,7 @@ def wake_pipe(home: Home) -> Iterator[Found]:
 
 
 def containment() -> Iterator[Found]:
-    """How well agents are held: judged by the launcher itself, so that a run says the same."""
+    """Report how well agents are contained. The launcher judges this, so that a run reports the same."""
     found = open_launcher().containment
     if found != WEAK:
         yield "containment", "ok", found, ""
@@ -81,7 +81,7 @@ def containment() -> Iterator[Found]:
 
 
 def tasks(fleet: Fleet) -> Iterator[Found]:
-    """Claims that ran out, work without an agent, and a queue that stands still."""
+    """Check for expired claims, work without an agent, and ready tasks without a supervisor."""
     now = fleet.store.now()
     supervised = holder(fleet.home) is not None or is_served(fleet)
     held = fleet.store.tasks.find(Filter(statuses=(Status.IN_PROGRESS,)), sort="id")
@@ -115,7 +115,7 @@ def tasks(fleet: Fleet) -> Iterator[Found]:
 
 
 def _given_back(fleet: Fleet) -> Iterator[Found]:
-    """Tasks that could not be started: some wait for what ends by itself, those without a coder's program do not."""
+    """Report tasks that could not be started. A missing program is wrong; other causes end without help."""
     groups: dict[str, list[str]] = {}
     for task in waiting(fleet.store):
         groups.setdefault(task.reason, []).append(task.id)

@@ -1,4 +1,4 @@
-"""Work and runs of other hosts, as this host's database knows them."""
+"""Work and runs of other hosts, as recorded in the shared database."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def is_elsewhere(fleet: Fleet, owner: str) -> bool:
-    """Whether somebody's claims are those of another host."""
+    """Return True if `owner` is another host."""
     return fleet.store.is_shared and bool(owner) and owner != owner_of(fleet.home, settings_here(fleet.home))
 
 
 def here(fleet: Fleet, spaces: Iterable[Workspace]) -> list[Workspace]:
-    """Those workspaces that are on the disk of this host."""
+    """Return the workspaces on this host's disk."""
     if not fleet.store.is_shared:
         return list(spaces)
     own = owner_of(fleet.home, settings_here(fleet.home))
@@ -42,7 +42,7 @@ def name_of(fleet: Fleet, owner: str) -> str:
 
 
 def whereabouts(fleet: Fleet, task: Task) -> str:
-    """Whether the work of a task that travels has come to its remote, in words; empty where there is nothing to say."""
+    """Return whether a task's work has reached its remote, or "" if this does not apply."""
     space = fleet.store.workspaces.get(task.id) if task.remote else None
     if space is None:
         return ""
@@ -53,9 +53,10 @@ def whereabouts(fleet: Fleet, task: Task) -> str:
 
 
 def ask_to_go(fleet: Fleet, space: Workspace, *, with_branch: bool, without_ignored: bool) -> tuple[str, str]:
-    """Have the host of a worktree save and remove it: when it will, in words, and why it did not when last asked so.
+    """Ask the host of a worktree to save and remove it.
 
-    Call it in a transaction, with what is on record.
+    Call this function in a transaction, with the current record.
+    Return when the host will do it, and why an earlier equal request failed.
     """
     host, name = host_of(fleet, space.host), name_of(fleet, space.host)
     seconds = settings_here(fleet.home).supervisor.claim_seconds
@@ -73,7 +74,7 @@ def ask_to_go(fleet: Fleet, space: Workspace, *, with_branch: bool, without_igno
 
 
 def refuse_elsewhere(fleet: Fleet, run: Run | None, doing: str) -> None:
-    """Raise FleetError where a run's agent is on another host, and only there something can be done."""
+    """Raise FleetError if a run's agent is on another host and only that host can do this."""
     if run is not None and is_elsewhere(fleet, run.owner):
         name = name_of(fleet, run.owner)
         raise FleetError(f"its agent is on host {name}", hint=f"`fleet {doing} {run.task_id}` there.")

@@ -1,4 +1,4 @@
-"""The events of a run for people: one short line each, from the end of events.jsonl."""
+"""Run events as text: short lines from the end of events.jsonl."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-#: An event is bounded, and nobody reads more of them at once.
+#: The most that is read at once. A single event is bounded.
 MOST_BYTES = 8 * 1024 * 1024
 LONGEST = 2_000
 SIGNS = {"tool_use": "→", "tool_result": "←", "error": "!", "rate_limit": "!", "session_ended": "="}
-#: What says nothing to a person.
+#: Events without information for a person.
 SILENT = ("usage", "thinking", "session_started")
 
 
 def event_lines(path: str, count: int) -> list[str]:
-    """The last so many lines, or with 0 all that are at hand; none where there is no such file."""
+    """Return the last `count` lines, or with 0 all lines within the read limit.
+
+    Return [] if the file cannot be read.
+    """
     try:
         with open(path, "rb") as file:  # noqa: PTH123
             file.seek(0, os.SEEK_END)
@@ -34,7 +37,7 @@ def event_lines(path: str, count: int) -> list[str]:
 
 
 def lines_in(data: bytes, count: int) -> list[str]:
-    """The same of the events themselves."""
+    """Return the last `count` lines of raw events, or with 0 all of them."""
     lines = [line for raw in data.splitlines() for line in _lines(raw)]
     return lines[-count:] if count else lines
 

@@ -1,4 +1,4 @@
-"""Brings work and events of other hosts here: a branch from the remote, events from the host's supervisor."""
+"""Transfer from other hosts: a branch from the remote, and events from the host's supervisor."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ if TYPE_CHECKING:
     from fleet.core.task import Task
     from fleet.core.workspace import Workspace
 
-#: So much of the events is asked for at once: what anybody looks at.
+#: Number of bytes of events requested at once.
 LAST = 256 * 1024
 
 
 class HostAway(FleetError):
-    """Another host does not answer."""
+    """A host that does not answer."""
 
 
 class Part(NamedTuple):
-    """Events of a run of another host."""
+    """Events of a run on another host."""
 
     data: bytes
-    kept_at: datetime | None = None  # none: its supervisor said so just now
-    why: str = ""  # and why it was not asked
+    kept_at: datetime | None = None  # None if the host's supervisor answered just now
+    why: str = ""  # why the supervisor was not asked, or did not answer
 
 
 def last_events(fleet: Fleet, run: Run) -> Part:
-    """The last events of a run of another host: from its supervisor, else what it last stored."""
+    """Return the last events of a run on another host: from its supervisor, else from the stored copy."""
     host = host_of(fleet, run.owner)
     why = "it does not listen ([host] listen)" if host is not None else "nobody knows its host"
     if host is not None and host.address:
@@ -66,9 +66,9 @@ def last_events(fleet: Fleet, run: Run) -> Part:
 
 
 def elsewhere_events(fleet: Fleet, task_id: str, what: str) -> str | None:
-    """The last events of a task whose last run is another host's; none where it is this one's.
+    """Return the last events of a task whose last run is on another host. Return None if it is on this host.
 
-    Raises FleetError for any other part of its record, which only that host has.
+    Raises FleetError for any other part of the record, because only the other host has it.
     """
     runs = fleet.store.runs.of_task(task_id) if fleet.store.is_shared else []
     if not runs or not is_elsewhere(fleet, runs[-1].owner):
@@ -80,7 +80,7 @@ def elsewhere_events(fleet: Fleet, task_id: str, what: str) -> str | None:
 
 
 def ask(address: str, key: str, run_id: str, *, offset: int = -LAST, seconds: float = SECONDS) -> bytes:
-    """The events of a run of the host that answers at an address. Raises HostAway."""
+    """Return events of a run from the host at an address. Raises HostAway."""
     name, _, port = address.rpartition(":")
     try:
         with socket.create_connection((name.strip("[]"), int(port)), timeout=seconds) as link:
@@ -103,9 +103,9 @@ def ask(address: str, key: str, run_id: str, *, offset: int = -LAST, seconds: fl
 
 
 def workspace_here(fleet: Fleet, task: Task) -> Workspace | None:
-    """The workspace of a task as this host can look at it; the branch of one elsewhere is brought from the remote.
+    """Return a task's workspace. If the workspace is on another host, fetch its branch from the remote.
 
-    Raises FleetError where that cannot be.
+    Raises FleetError if the branch or its start commit is not available.
     """
     space = fleet.store.workspaces.get(task.id)
     if space is None or not space.remote or not is_elsewhere(fleet, space.host):

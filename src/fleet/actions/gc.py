@@ -1,4 +1,4 @@
-"""Removing what is kept for some time only: raw output of ended runs, worktrees of finished tasks, what was saved."""
+"""Removal of expired data: raw output of ended runs, worktrees of finished tasks, and saved work."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ UNMERGED = "finished, not merged"
 
 
 class Old(NamedTuple):
-    """One thing that gc found."""
+    """An item that gc found."""
 
     what: str  # worktree, saved, or deleted branch
-    name: str  # its branch, or its ref
+    name: str  # branch or ref
     task_id: str
     why: str
-    goes: bool  # whether gc removes it; the rest is told only
-    space: Workspace  # it, or one of the same repository
+    goes: bool  # True if gc removes it; other items are only reported
+    space: Workspace  # its workspace, or another of the same repository
     removed: bool = False
-    commands: tuple[str, ...] = ()  # how to get back what was saved of it
+    commands: tuple[str, ...] = ()  # commands that restore its saved work
 
     def view(self) -> dict[str, Any]:
         told = {name: value for name, value in self._asdict().items() if name != "space"}
@@ -49,9 +49,11 @@ class Old(NamedTuple):
 
 
 def _collect(fleet: Fleet, *, dry_run: bool, finished: bool = False) -> list[Old]:
-    """Remove worktrees of finished tasks whose work is merged or that changed nothing, and of tasks that are gone; and
-    what was saved, or deleted with its tip kept, longer ago than `saving.days`. With `finished`, worktrees of all
-    finished tasks.
+    """Remove unneeded worktrees and expired saved work, and return what was found. With `dry_run`, remove nothing.
+
+    Unneeded worktrees belong to deleted tasks, or to finished tasks whose work is merged or without changes.
+    With `finished`, the worktrees of all finished tasks are removed.
+    Saved work and the tips of deleted branches expire after `saving.days`.
     """
     found = [*_worktrees(fleet, finished=finished), *_saved(fleet)]
     return found if dry_run else [_gone(fleet, each) if each.goes else each for each in found]
@@ -93,7 +95,7 @@ def _saved(fleet: Fleet) -> list[Old]:
         try:
             refs = saved_refs(Work(fleet.home, space).view)
             found += _deleted(fleet, space, before, days)
-        except FleetError:  # the repository itself is gone
+        except FleetError:  # the repository is gone
             continue
         found += [
             Old("saved", each.ref, each.task, f"saved more than {days} days ago", goes=True, space=space)
@@ -104,7 +106,7 @@ def _saved(fleet: Fleet) -> list[Old]:
 
 
 def _deleted(fleet: Fleet, space: Workspace, before: datetime, days: int) -> Iterator[Old]:
-    """Tips of branches that were deleted long ago: with their last worktree, since a ref says nothing of when."""
+    """Yield tips of branches whose last worktree was removed before the limit. A ref records no deletion time."""
     last: dict[str, Workspace] = {
         each.branch: each for each in fleet.store.workspaces.find(common=space.common, gone=True)
     }
@@ -128,7 +130,7 @@ def _gone(fleet: Fleet, old: Old) -> Old:
 
 
 class Collected(NamedTuple):
-    """What `gc` removed, or with `dry_run` would remove."""
+    """The items that `gc` removed, or with `dry_run` would remove."""
 
     removed: Removed
     raw_days: int
@@ -142,7 +144,7 @@ class Collected(NamedTuple):
 
 
 def gc(fleet: Fleet, *, dry_run: bool = False, finished: bool = False, caller: Caller | None = None) -> Collected:
-    """Remove raw output of runs that ended more than `raw_days` ago, worktrees that nobody needs, old saved work."""
+    """Remove raw output of runs that ended more than `raw_days` ago, unneeded worktrees, and expired saved work."""
     refuse_agents(caller, "remove raw output or worktrees")
     days = load(fleet.home, env={}, lenient=True).supervisor.raw_days
     before = due_before(fleet.store.now(), days)

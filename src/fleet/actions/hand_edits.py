@@ -1,4 +1,4 @@
-"""What people change in the `task.json` of tasks that wait, taken in as soon as somebody looks at the task."""
+"""Manual edits to `task.json` of waiting tasks, applied when the task is read."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def take_hand_edits(fleet: Fleet, tasks: Sequence[Task]) -> tuple[list[Task], dict[str, str]]:
-    """Take what people changed in `task.json` into these tasks.
+    """Apply the manual edits in `task.json` to these tasks.
 
-    Return the tasks as they are then, and by task why a change is not used.
+    Return the updated tasks and, by task ID, why an edit was rejected.
     """
     waiting = [task for task in tasks if not task.is_supervised and task.status != Status.CLOSED]
     last = fleet.store.runs.last([task.id for task in waiting])
@@ -31,7 +31,7 @@ def take_hand_edits(fleet: Fleet, tasks: Sequence[Task]) -> tuple[list[Task], di
         folder = TaskFolder(home_of(fleet.home, last.get(task.id)), task.id, now=fleet.store.now)
         try:
             edits = take_edits(fleet.store, folder, lambda: load(fleet.home, env={}, lenient=True).coders)
-        except StoreFault as error:  # a database that takes nothing now can still be read
+        except StoreFault as error:  # a database that accepts no writes can still be read
             edits = Edits({}, str(error))
         if edits.fields:
             changed[task.id] = task.replace(**edits.fields)

@@ -1,4 +1,4 @@
-"""Making and mending the home."""
+"""Creation and repair of the home."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -16,7 +16,7 @@ NAMES = {SQLITE: "the home itself", BEADS: "beads", POSTGRES: "PostgreSQL"}
 
 
 class Made(NamedTuple):
-    """What `init` did, one line each, and where permissions stand."""
+    """The changes of `init`, one line each, and the permissions in effect."""
 
     changes: list[str]
     permissions: Permissions | None
@@ -31,9 +31,10 @@ def init(
     caller: Caller | None = None,
     queue: str | None = None,
 ) -> Made:
-    """Make what is missing of a home, and record the permissions given or asked for. Raises HomeRefused, BadInput.
+    """Create the missing parts of a home and record permissions. Raises HomeRefused and BadInput.
 
-    A `queue` that is named is where its tasks are kept from now on; it is recorded once it could be opened.
+    Permissions come from the argument or from `ask`.
+    A `queue` is recorded as the place of the tasks after it could be opened.
     """
     if force or permissions or ask or queue:
         refuse_agents(caller, "change settings")
@@ -56,7 +57,7 @@ def init(
 
 
 def ensure(home: Home) -> bool:
-    """Make the home where there is none yet. Whether it had to be made."""
+    """Create the home if it does not exist. Return True if it was created."""
     home.check()
     refuse_foreign(home)
     if home.exists:
@@ -74,7 +75,7 @@ def _make(home: Home) -> list[str]:
         changes.append("made its folders, private to you")
     if not home.exists:
         changes.append("made the database")
-    with open_fleet(home, make=True):  # also where a kill left a file and no more
+    with open_fleet(home, make=True):  # also repairs a file left by a killed process
         pass
     if create(home.settings, HOME):
         changes.append("wrote runtime.toml")
@@ -98,4 +99,4 @@ def _record(home: Home, permissions: Permissions) -> None:
 
     agreed = now().replace(microsecond=0) if permissions == "skip" else None
     save(home.settings, HOME, {("permissions",): permissions, ("consent", "skip_permissions_at"): agreed})
-    load(home, env={}, lenient=True)  # which keeps them as the last good ones
+    load(home, env={}, lenient=True)  # also stores these settings as the last valid ones

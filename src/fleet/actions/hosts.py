@@ -1,4 +1,4 @@
-"""Hosts: who shares this queue, what each offers and does; and keeping one from taking work."""
+"""Hosts that share this queue: list, drain, undrain and forget them."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
 
 
 class State:
-    """Whether a host takes work."""
+    """States of a host."""
 
     HERE = "here"
-    DRAINING = "draining"  # it takes nothing more, and has something yet
+    DRAINING = "draining"  # takes no more work, but still holds tasks
     DRAINED = "drained"
-    GONE = "gone"  # its supervisor has stopped, or was not heard of for as long as a claim lasts
+    GONE = "gone"  # its supervisor has stopped, or has not reported for the length of a claim
 
 
 class Seen(NamedTuple):
-    """One host with all that is known of it."""
+    """A host with its state and claims."""
 
     host: Host
     state: str
-    held: list[str]  # the tasks that it has claimed
-    is_this: bool  # the one of this home
+    held: list[str]  # IDs of its claimed tasks
+    is_this: bool  # True for the host of this home
 
     @property
     def takes_work(self) -> bool:
-        """Whether tasks that it can do will be done there."""
+        """Return True if the host takes tasks."""
         return self.state == State.HERE
 
     def view(self) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class Seen(NamedTuple):
 
 
 def hosts(fleet: Fleet) -> list[Seen]:
-    """Every host that was seen and not forgotten, by name."""
+    """Return all known hosts that were not forgotten, by name."""
     with fleet.store.snapshot():
         now, known = fleet.store.now(), fleet.store.hosts.all()
         claims = _claims(fleet) if known else {}
@@ -81,21 +81,22 @@ def hosts(fleet: Fleet) -> list[Seen]:
 
 
 def is_served(fleet: Fleet) -> bool:
-    """Whether some host takes work."""
+    """Return True if at least one host takes work."""
     return any(each.takes_work for each in hosts(fleet))
 
 
 def is_wanted(fleet: Fleet) -> bool:
-    """Whether something waits for this host alone."""
+    """Return True if a waiting task requires this host."""
     ours = offers(settings_here(fleet.home), pin_here(fleet.home))
     waiting = Filter(requires=True, statuses=(Status.OPEN, Status.DEFERRED))
     return any(pin_of(task.requires) in ours for task in fleet.store.tasks.find(waiting, sort="id"))
 
 
 def bound_to(fleet: Fleet, task: Task) -> str:
-    """The only host that can work on a task: it is required, or has the directory that the task is about; empty: any.
+    """Return the name of the only host that can run a task, or "" if any host can.
 
-    Where hosts share a queue, a task that is bound by its directory requires its host.
+    A host is required explicitly or through the task's directory. In a shared queue, a directory-bound task requires
+    its host explicitly.
     """
     if fleet.store.is_shared or pin_of(task.requires) or not (task.repo or task.cwd):
         return "".join(in_names(fleet, [pin_of(task.requires)])).removeprefix(PIN)
@@ -103,25 +104,28 @@ def bound_to(fleet: Fleet, task: Task) -> str:
 
 
 def in_names(fleet: Fleet, words: Sequence[str]) -> list[str]:
-    """What a task requires as people know it: a home's host by what it is called now."""
+    """Return a task's requirements with current host names."""
     known = fleet.store.hosts.all() if any(map(is_of_home, words)) else []
     return [named(word, known) for word in words]
 
 
 def drain(fleet: Fleet, name: str, *, caller: Caller | None = None) -> Seen:
-    """Have a host take nothing more; what it has goes on. Raises Usage for a host that is not there."""
+    """Stop a host from taking more work. Its current tasks continue. Raises Usage if the host is unknown."""
     refuse_agents(caller, "drain hosts")
     return _set(fleet, name, drained=True)
 
 
 def undrain(fleet: Fleet, name: str, *, caller: Caller | None = None) -> Seen:
-    """Have a host take work again. Raises Usage for a host that is not there."""
+    """Let a host take work again. Raises Usage if the host is unknown."""
     refuse_agents(caller, "undrain hosts")
     return _set(fleet, name, drained=False)
 
 
 def forget(fleet: Fleet, name: str, *, caller: Caller | None = None) -> Host:
-    """Take a host off the list. Raises IllegalMove while it is at work or holds tasks, Usage when it is not there."""
+    """Remove a host from the list.
+
+    Raises IllegalMove if the host is at work or holds tasks. Raises Usage if the host is unknown.
+    """
     refuse_agents(caller, "forget hosts")
     with fleet.store.atomic():
         found = _meant(hosts(fleet), name)
@@ -137,7 +141,7 @@ def forget(fleet: Fleet, name: str, *, caller: Caller | None = None) -> Host:
 
 
 def _claims(fleet: Fleet) -> dict[str, list[str]]:
-    """The tasks that supervisors hold, by owner; a run that asked something is blocked, and still held."""
+    """Return the tasks that supervisors hold, by owner. A task whose run asked a question is blocked but still held."""
     live = tuple(run.task_id for run in fleet.store.runs.live())
     tasks = fleet.store.tasks.find(Filter(statuses=(Status.IN_PROGRESS,)), sort="id")
     tasks += fleet.store.tasks.find(Filter(ids=live, not_statuses=(Status.IN_PROGRESS,)), sort="id") if live else []

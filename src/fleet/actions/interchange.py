@@ -1,4 +1,4 @@
-"""Moving tasks between queues: reading the queue in parts, and taking a whole file in or none of it."""
+"""Import and export of tasks: read the queue in pages, and import a whole file or none of it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from fleet.store.base import Store
 
 PAGE = 500
-#: From this many on, circles are looked for once for all edges and not once for each.
+#: From this number of edges on, cycles are searched once for all edges instead of once per edge.
 MANY_EDGES = 100
 
-#: What a file does not know of a task that is here already: its claim and its runs.
+#: Fields that stay local when an existing task is imported: its claim and its runs.
 _LOCAL = (
     *("path", "claim_owner", "claim_expires_at", "run_id", "cancel_requested_at", "cancel_reason", "handed_in_at"),
     *("hand_in_reason", *COUNTS),
 )
-#: Fields whose change is told, by bd's names; the first three with both values.
+#: Fields whose changes are reported, with bd's names. Status, priority and type are reported with both values.
 _TOLD = {
     **{"status": "status", "priority": "priority", "type": "type", "assignee": "assignee", "title": "title"},
     **{"description": "description", "design": "design", "acceptance": "acceptance_criteria", "notes": "notes"},
@@ -36,13 +36,13 @@ _TOLD = {
 
 
 class Imported:
-    """What an import did, or would do."""
+    """The result of an import or of its rehearsal."""
 
     def __init__(self) -> None:
         self.made: list[str] = []
-        self.kept: list[str] = []  # here already, and not older in the file
-        self.updated: dict[str, str] = {}  # what changed of those that were
-        self.ties: list[str] = []  # changed in the same second here and there: ours stays
+        self.kept: list[str] = []  # already present, and as new in the file or newer
+        self.updated: dict[str, str] = {}  # changed fields of updated tasks, by ID
+        self.ties: list[str] = []  # changed here and in the file within the same second; the local version stays
         self.stale: list[str] = []
         self.unlinked: list[str] = []
         self.duplicates = 0
@@ -51,11 +51,11 @@ class Imported:
 
 
 class _Undone(Exception):
-    """Raised to take a rehearsal back."""
+    """A signal that rolls back a rehearsal."""
 
 
 class _Import:
-    """One import under way."""
+    """An import in progress."""
 
     def __init__(self, store: Store, actor: str, allow_stale: bool) -> None:
         self.store, self.actor, self.allow_stale = store, actor, allow_stale
@@ -67,7 +67,7 @@ class _Import:
 
 
 def pages(store: Store, where: Filter, *, size: int = PAGE) -> Iterator[list[Task]]:
-    """The tasks that fit, in the order of their ids, some at a time. Call it inside `snapshot` or `atomic`."""
+    """Yield matching tasks in pages, ordered by ID. Call this function inside `snapshot` or `atomic`."""
     last = ""
     while found := store.tasks.find(where.replace(id_after=last), sort="id", limit=size):
         yield found
@@ -83,7 +83,7 @@ def import_lines(
     dedup: bool = False,
     rehearse: bool = False,
 ) -> Imported:
-    """Take every line in, or none. A line that is wrong is named by its number. Raises BadInput."""
+    """Import all lines or none. Raises BadInput, naming the number of the wrong line."""
     work = _Import(store, actor, allow_stale)
     try:
         with store.atomic():
@@ -132,7 +132,7 @@ def _put(work: _Import, row: Row) -> None:
 
 
 def _update(work: _Import, task: Task, local: Task) -> bool:
-    """Bring a task that is here already up to date; whether the file's word counts for anything."""
+    """Update an existing task from the file. Return False if the file's version is stale and was skipped."""
     done, changes = work.done, _changes(local, task)
     newer = task.updated_at > local.updated_at
     same_second = task.updated_at.replace(microsecond=0) == local.updated_at.replace(microsecond=0)
@@ -186,7 +186,7 @@ def _local(store: Store, key: str) -> Task | None:
 
 
 def _comment(work: _Import, comment: Comment) -> None:
-    """Keep a comment that is not here yet. Old files number theirs, so two tasks may have the same number."""
+    """Add a comment that does not exist yet. Old files number comments, so two tasks can use the same number."""
     if work.commented is None:
         all_pages = pages(work.store, Filter())
         said = (each for page in all_pages for each in work.store.comments.find([task.id for task in page]))
@@ -199,7 +199,10 @@ def _comment(work: _Import, comment: Comment) -> None:
 
 
 def _link(work: _Import) -> None:
-    """Add the edges, the parents late: whoever waits for children looks at all of them with each that comes."""
+    """Add the edges: parent-child edges late, waits-for edges last.
+
+    Otherwise a task that waits for children would read all of them with each new child.
+    """
     late = {PARENT_CHILD: 1, WAITS_FOR: 2}
     doubtful = _doubtful(work)
     for edge in sorted(work.edges, key=lambda each: late.get(each.type, 0)):
@@ -215,7 +218,7 @@ def _link(work: _Import) -> None:
 
 
 def _doubtful(work: _Import) -> set[tuple[str, str]]:
-    """The new edges that may close a circle: only these are worth the search that each then costs."""
+    """Return the new edges that may close a cycle. Only these edges need the expensive search."""
     new = {(edge.task, edge.needs) for edge in work.edges if edge.type in SCHEDULING}
     if len(new) < MANY_EDGES:
         return new
@@ -226,7 +229,7 @@ def _doubtful(work: _Import) -> set[tuple[str, str]]:
 
 
 def _peeled(pairs: set[tuple[str, str]]) -> set[tuple[str, str]]:
-    """The pairs that are left when every end from which nothing goes on is taken away, again and again."""
+    """Remove pairs whose end leads nowhere, repeatedly, and return the rest."""
     missing: dict[str, int] = {}
     reached: dict[str, list[str]] = {}
     for start, end in pairs:

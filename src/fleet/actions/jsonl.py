@@ -1,4 +1,4 @@
-"""One line of bd's JSONL: an issue with its labels, comments and dependencies, checked field by field."""
+"""Parser for lines of bd's JSONL: an issue with its labels, comments and dependencies, each field checked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 LONGEST_LINE = 64 * 1024 * 1024
 LONGEST_NAME = 1024
-LONGEST_FOLDER = 200  # bytes of an id, which names a folder
+LONGEST_FOLDER = 200  # bytes of an ID, because the ID names a folder
 DEEPEST = 64
 LARGEST = 2**53
 
@@ -36,7 +36,7 @@ _BODIES = {
 
 
 class Row(Record):
-    """A task as a file has it. Without an id it is to be made anew."""
+    """A task as read from a file. A task without an ID gets a new ID."""
 
     task: Task
     comments: tuple[Comment, ...] = ()
@@ -51,9 +51,9 @@ class Row(Record):
 
 
 def read_line(line: bytes, config: Mapping[str, str], now: datetime) -> Row | str:
-    """What a line says: a row, or the word for what is passed over: blank, header, memory, tombstone. Raises BadInput.
+    """Return the row of a line, or the kind of a skipped line: blank, header, memory or tombstone. Raises BadInput.
 
-    `config` has the custom statuses and types; `now` stands in for instants that are missing.
+    `config` has the custom statuses and types. `now` replaces missing timestamps.
     """
     text = _decoded(line).strip()
     if not text:
@@ -74,7 +74,7 @@ def read_line(line: bytes, config: Mapping[str, str], now: datetime) -> Row | st
 
 
 def task_id(text: str) -> str:
-    """An id from elsewhere: whatever is safe as a folder's name and as a word of a command line."""
+    """Return an ID that is safe as a folder name and as a command-line argument. Raises BadInput."""
     name = checks.line("id", text, longest=128)
     if (
         len(name.encode()) > LONGEST_FOLDER
@@ -108,7 +108,7 @@ def _parsed(text: str) -> dict[str, Any]:
 
 
 def check_plain(found: dict[str, Any]) -> None:
-    """Refuse what JSON's grammar allows and no other program could read back."""
+    """Raise BadInput for values that Python accepts as JSON but other programs cannot read back."""
     _check_depth(found, DEEPEST)
     try:
         encode(found).encode()
@@ -132,7 +132,7 @@ def _check_depth(value: Any, room: int) -> None:
 
 
 def row_from(found: dict[str, Any], config: Mapping[str, str], now: datetime) -> Row:
-    """An issue as JSON has it, every field checked. Raises BadInput."""
+    """Return the row of a JSON issue, with every field checked. Raises BadInput."""
     fields: dict[str, Any] = {"id": _text(found, "id"), "title": checks.title(_text(found, "title"))}
     if fields["id"]:
         task_id(fields["id"])
@@ -169,7 +169,7 @@ def _comment(found: Any, task: Task) -> Comment:
         raise BadInput(f"a comment is {_kind(found)}, not an object")
     key = found.get("id")
     if isinstance(key, int) and not isinstance(key, bool):
-        key = str(key)  # before bd 1.0 they were numbers
+        key = str(key)  # before bd 1.0, comment IDs were numbers
     return Comment(
         id=checks.line("comment id", _as_text("comment id", key or "")) or new_uuid(),
         task_id=task.id,
@@ -215,7 +215,7 @@ def _instant(found: dict[str, Any], name: str) -> datetime | None:
     except (ValueError, OverflowError):
         raise BadInput(f"{name} {text!r} is not an RFC 3339 instant", hint="such as 2026-01-15T10:00:00Z.") from None
     if moment.year == 1:
-        return None  # how Go writes an instant that was never set
+        return None  # Go writes an unset time as year 1
     if moment.year < 1000:
         raise BadInput(f"{name} {text!r} is too long ago")
     return moment
@@ -224,7 +224,7 @@ def _instant(found: dict[str, Any], name: str) -> datetime | None:
 def _priority(found: dict[str, Any]) -> int:
     number = found.get("priority")
     if number is None:
-        return 0  # as bd reads it: a number that is missing is 0
+        return 0  # bd reads a missing number as 0
     if not isinstance(number, int) or isinstance(number, bool):
         raise BadInput(f"priority is {_kind(number)}, not a number")
     if not 0 <= number <= 4:

@@ -1,6 +1,6 @@
-"""A judge for what ties: a coder reads the anonymised diffs as a task of its own, and its answer is read strictly.
+"""A judge for tied candidates: a separate task in which a coder reads the anonymized diffs and names the best.
 
-Whatever goes wrong with it, the order stays as it was, and that is said.
+The answer is parsed strictly. If judging fails, the order stays unchanged and the failure is reported.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from fleet.core.run import Run
     from fleet.workspaces.view import View
 
-#: More are not read with care; those in front are.
+#: The judge reads only the leading candidates, because more would not be read with care.
 MOST = 8
-#: Of all diffs together; each gets its share.
+#: Character limit of all diffs together, divided equally.
 LARGEST = 240_000
 LONGEST_TASK = 20_000
 LONGEST_REASON = 1_000
@@ -59,19 +59,19 @@ The task was:
 
 
 class Judged(NamedTuple):
-    """What a judge said, or why it said nothing that counts."""
+    """The choice of a judge, or why there is no valid choice."""
 
     task: str
     coder: str
     seed: int
-    letters: dict[str, str]  # the names behind them
+    letters: dict[str, str]  # candidate names by letter
     best: str = ""  # a letter
     reason: str = ""
     failed: str = ""
 
     @property
     def chosen(self) -> str:
-        """The name of the one it chose; empty: none."""
+        """Return the name of the chosen candidate, or "" if there is none."""
         return self.letters.get(self.best, "")
 
     def view(self) -> dict[str, Any]:
@@ -79,7 +79,7 @@ class Judged(NamedTuple):
 
 
 def judge(fleet: Fleet, view: View, tied: Sequence[Entry], *, coder: str, seed: int, by: str, seconds: float) -> Judged:
-    """Have a coder say which of these is the best. Raises BadInput for a coder that there is none of."""
+    """Have a coder choose the best entry. Raises BadInput if the coder is unknown."""
     name = known(coder, described=load(fleet.home, env={}).coders)
     entries = list(tied)[:MOST]
     random.Random(seed).shuffle(entries)
@@ -95,7 +95,7 @@ def judge(fleet: Fleet, view: View, tied: Sequence[Entry], *, coder: str, seed: 
     runs = fleet.store.runs.of_task(task_id)
     answer = _answer(fleet, runs[-1] if runs else None, letters)
     reason = fleet.store.tasks.get(task_id).reason[:LONGEST_REASON]
-    if fleet.store.tasks.get(task_id).status != Status.CLOSED:  # nobody need look after it: what it said was read
+    if fleet.store.tasks.get(task_id).status != Status.CLOSED:  # the answer was read, so it needs no person
         agents.done(fleet, [task_id], reason=reason or "judged", by=by)
     if isinstance(answer, str):
         return found._replace(failed=f"{answer}: {reason}" if not runs or runs[-1].ending not in DONE else answer)
@@ -103,12 +103,12 @@ def judge(fleet: Fleet, view: View, tied: Sequence[Entry], *, coder: str, seed: 
 
 
 def new_seed() -> int:
-    """A seed for the order in which a judge sees what it judges."""
+    """Return a random seed for the order in which a judge sees the entries."""
     return random.SystemRandom().randrange(2**31)
 
 
 def prompt(asked: str, diffs: Mapping[str, str]) -> str:
-    """What the judge is told. What is data stands between marks that nobody could foresee."""
+    """Return the judge's prompt. Data is enclosed in unpredictable marks."""
     mark = new_uuid().replace("-", "")[:12]
     share = LARGEST // max(1, len(diffs))
     parts = [f"--- {mark} {letter} ---\n{_cut(text, share)}\n--- {mark} end ---" for letter, text in diffs.items()]
@@ -117,7 +117,10 @@ def prompt(asked: str, diffs: Mapping[str, str]) -> str:
 
 
 def answer_in(text: str, letters: Mapping[str, str]) -> tuple[str, str] | None:
-    """The one letter and the reason in what a judge said; none where it said anything else, or more than one."""
+    """Return the chosen letter and the reason.
+
+    Return None unless the text names exactly one valid letter with a reason.
+    """
     found = list(ANSWER.finditer(text))
     if len({match[1] for match in found}) != 1 or found[0][1] not in letters:
         return None
@@ -139,7 +142,7 @@ def _make(fleet: Fleet, coder: str, text: str, by: str) -> str:
 
 
 def _answer(fleet: Fleet, run: Run | None, letters: Mapping[str, str]) -> tuple[str, str] | str:
-    """What a judge's run came to: its choice, or why there is none."""
+    """Return the choice of a judge's run, or why there is none."""
     if run is None or run.ending not in DONE:
         return "it did not get to an end"
     since = shown_here(run.started_at, fleet.store.now())

@@ -1,4 +1,4 @@
-"""The file that ai-fleet had for all projects: what of it a project takes over, and what not and why."""
+"""Migration of ai-fleet's settings file: the values that a project takes over, and the reasons for the rest."""
 
 import os
 import shlex
@@ -17,12 +17,12 @@ CODER: Path = ("coder",)
 FLAGS: Path = ("agent", "claude_flags")
 ROOT: Path = ("project", "worktree_root")
 SKIP = "--dangerously-skip-permissions"
-#: Where ai-fleet kept the worktrees of all repositories, unless it was told otherwise.
+#: Default folder of ai-fleet's worktrees of all repositories.
 USUAL_ROOT = "~/.ai_fleet/worktrees"
 
 
 class Taken(NamedTuple):
-    """What a project takes over from the older file, what it does not and why, and where that file is."""
+    """The values that a project takes over, notes about the others, and the path of the old file."""
 
     values: dict[Path, Any]
     notes: list[str]
@@ -30,7 +30,7 @@ class Taken(NamedTuple):
 
 
 def read(top: str) -> Taken:
-    """Look at the older file, for the repository at this place. Raises BadInput where there is none to be read."""
+    """Read the old file for the repository at `top`. Raises BadInput if the file is missing or invalid."""
     path = os.path.expanduser(LEGACY_SETTINGS)  # noqa: PTH111
     if not os.path.exists(path):  # noqa: PTH110
         hint = "leave --migrate-legacy out: `fleet init` makes a project without it."
@@ -47,7 +47,10 @@ def read(top: str) -> Taken:
 
 
 def keep(path: str) -> str:
-    """Put a copy of the file beside it, and say where; one that is there already with the same text is that copy."""
+    """Copy the file to a backup next to it and return the backup's path.
+
+    An existing backup with the same text is reused.
+    """
     data, copy, number = read_bytes(path) or b"", f"{path}.backup", 1
     while (old := read_bytes(copy)) is not None and old != data:
         number += 1
@@ -66,7 +69,7 @@ def _unused(name: str, value: Any, top: str) -> str:
 
 
 def _adapt(values: dict[Path, Any]) -> list[str]:
-    """Make of the older values what fleet means by them; what is left out, in words."""
+    """Convert the old values to fleet's meaning, in place. Return notes about the values that were dropped."""
     notes = []
     if CODER in values:
         try:

@@ -1,6 +1,6 @@
-"""The agents with a branch of their own: what each does, derived when it is read from what the supervisor observed."""
+"""The rows of `fleet list`: agents with their own branch. Statuses are derived from the supervisor's observations."""
 
-# `fleet list` is typed all day: it reads the database and nothing else, and imports no settings.
+# `fleet list` is used constantly, so it reads only the database and imports no settings.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Clash(NamedTuple):
-    """Another branch that this one collides with."""
+    """A branch that collides with this one."""
 
     task: str
     branch: str
@@ -39,16 +39,16 @@ class Row(NamedTuple):
 
     task: Task
     run: Run | None
-    workspace: Workspace | None  # as long as it is there
-    asks: bool  # a question of its waits for an answer
+    workspace: Workspace | None  # None once the worktree is removed
+    asks: bool  # a question waits for an answer
     now: datetime
-    collides: tuple[Clash, ...] = ()  # as last seen
-    prompt: str = ""  # how far the prompt of a terminal's agent is that has not been heard
-    is_lost: bool = False  # its run is on record as live, and its processes are gone
+    collides: tuple[Clash, ...] = ()  # as of the last check
+    prompt: str = ""  # delivery state of a terminal agent's prompt that was not read yet
+    is_lost: bool = False  # the run is recorded as live, but its processes are gone
 
     @property
     def name(self) -> str:
-        """Its branch; without one its id."""
+        """Return the branch, else the ID."""
         return self.task.branch or self.task.id
 
     @property
@@ -105,9 +105,9 @@ class Row(NamedTuple):
 
 
 def rows(fleet: Fleet, scope: Scope, *, everything: bool = False) -> list[Row]:
-    """The agents of a repository, or of all: those at work, those that wait, and those whose worktree is still there.
+    """Return the agents of a repository, or all, oldest first: running or waiting agents, and those with a worktree.
 
-    With `everything` also those that are long gone. The oldest first.
+    With `everything`, include agents that ended and whose worktrees are gone.
     """
     with fleet.store.snapshot():
         spaces = {space.task_id: space for space in fleet.store.workspaces.find()}
@@ -132,7 +132,7 @@ def rows_of(
     spaces: Mapping[str, Workspace],
     questions: Iterable[Question],
 ) -> list[Row]:
-    """Return a row for each of these tasks. `live`, `spaces` and `questions` are all there are, by task."""
+    """Return a row for each of these tasks. `live`, `spaces` and `questions` must be complete."""
     tasks = {task.id: task for task in found}
     last = fleet.store.runs.last([key for key in tasks if key not in live]) | dict(live)
     asked = {each.task_id for each in questions if each.task_id in tasks and is_asked(each, tasks[each.task_id])}
@@ -152,7 +152,7 @@ def rows_of(
 
 
 def _clashes(fleet: Fleet, spaces: Mapping[str, Workspace], tasks: Mapping[str, Task]) -> dict[str, list[Clash]]:
-    """What each task collides with, as long as both worktrees are there and neither was merged."""
+    """Return the collisions of each task. Skip a pair if a worktree was removed or a side was merged."""
     found: dict[str, list[Clash]] = {}
     for each in fleet.store.collisions.find():
         sides = ((each.task_id, each.tip), (each.other_id, each.other_tip))
@@ -164,6 +164,6 @@ def _clashes(fleet: Fleet, spaces: Mapping[str, Workspace], tasks: Mapping[str, 
 
 
 def _landed(task: Task | None, tip: str) -> bool:
-    """Whether a branch was merged as it was then; the radar says so too, once it looks again."""
+    """Return True if a branch was merged at this tip. The radar reports the same after its next check."""
     told = task.metadata.get(MERGED) if task is not None else None
     return isinstance(told, dict) and told.get("tip") == tip

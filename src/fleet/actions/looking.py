@@ -1,4 +1,4 @@
-"""Looking at an agent: its screen or its events, and what it has changed."""
+"""Views of an agent: its terminal or events, and its changes."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ MOST_BYTES = 64 * 1024 * 1024
 
 
 class Seen(NamedTuple):
-    """A task with its last run, wherever its output lies."""
+    """A task with its last run and the folder of its output."""
 
     task: Task
     run: Run | None
-    folder: str  # the task's own
+    folder: str  # the task's folder
 
     @property
     def socket(self) -> str | None:
-        """The tmux socket of its terminal; none where it has none that lives."""
+        """Return the tmux socket of the live terminal, or None."""
         if self.run is None or not self.run.is_live or not self.run.session_name:
             return None
         return self.run.launcher.partition(":")[2]
@@ -46,9 +46,9 @@ def seen(fleet: Fleet, task_id: str) -> Seen:
 
 
 def events(fleet: Fleet, found: Seen, count: int) -> tuple[list[str], str]:
-    """The last events of a task's last run as lines, and what a reader should know of them.
+    """Return the last events of a task's last run as lines, and a note about their source.
 
-    Those of another host come from its supervisor, or are what it last stored.
+    Events on another host come from its supervisor, or from the last stored copy.
     """
     if found.run is None or not elsewhere.is_elsewhere(fleet, found.run.owner):
         return event_lines(f"{found.folder}/events.jsonl", count), ""
@@ -60,7 +60,10 @@ def events(fleet: Fleet, found: Seen, count: int) -> tuple[list[str], str]:
 
 
 def screen_lines(fleet: Fleet, found: Seen, count: int) -> list[str]:
-    """The last lines of an agent's terminal: as it is now, or as it was at its end; none where it has none here."""
+    """Return the last lines of an agent's terminal, live or as saved at its end.
+
+    Return [] if it has none on this host.
+    """
     run = found.run
     if run is None or not run.session_name or elsewhere.is_elsewhere(fleet, run.owner):
         return []
@@ -75,7 +78,7 @@ def screen_lines(fleet: Fleet, found: Seen, count: int) -> list[str]:
 
 
 def setup_log(found: Seen) -> str:
-    """What the setup commands of a task printed last; empty where none ran."""
+    """Return the output of a task's setup commands, or "" if none ran."""
     folders = [each for each in Path(found.folder, "setup").glob("*") if each.name.isdigit()]
     return "".join(_read(each / "stdout") for each in sorted(folders, key=lambda each: int(each.name)))
 
@@ -87,7 +90,7 @@ def _read(path: Path) -> str:
 
 
 def difference(fleet: Fleet, task_id: str, *, stat: bool = False, names: bool = False) -> str:
-    """What the work of a task changes against its base, what is not committed included. Raises FleetError."""
+    """Return the diff between a task's base and its work, including uncommitted changes. Raises FleetError."""
     space = fetch_elsewhere.workspace_here(fleet, fleet.store.tasks.get(task_id))
     if space is None:
         raise FleetError(f"{task_id} has no worktree", hint="only tasks with a branch have one.")

@@ -1,6 +1,6 @@
-"""Up to where a caller has heard of what was made here: what is not over, and what has ended since, each end once.
+"""Cursors for callers that wait: each end of a task or workflow is reported once.
 
-All of it is in the mark, which the caller keeps: whoever is asked next, also after a restart, needs nothing else.
+The caller keeps the whole state in its mark. Any process can answer, also after a restart.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from fleet.core.task import Caller, Task
 
 MOST_TASKS, MOST_FLOWS = 1000, 50
-#: Nothing more happens by itself to a task in one of these.
+#: Statuses in which a task does not continue without help.
 AT_REST = (*RESOLVED, Status.BLOCKED)
 UNFINISHED = Filter(unfinished=True, not_statuses=AT_REST)
-#: An instant is taken before it is written: what ended so long before a mark was made may have been written after it.
+#: A timestamp is taken before its write. An end up to this much older than a mark may have been written after the mark.
 LATE = timedelta(minutes=1)
-#: So many ends are kept in a mark at most. One more is told twice, and not missed.
+#: Maximum number of ends in a mark. An end beyond it is reported twice, never missed.
 MOST_ENDS = 100
 STATE_LENGTH, END_LENGTH = 16, 8
 _TEXT = re.compile(
@@ -38,20 +38,20 @@ _TEXT = re.compile(
 
 
 class Mark(NamedTuple):
-    """A moment, and what a caller had heard by then."""
+    """A point in time, and what the caller knew by then."""
 
     at: datetime
-    state: str  # of what was not over, as whoever looks at it says it; empty: nobody has looked yet
-    ends: frozenset[str]  # those just before, which are on record already
+    state: str  # digest of the unfinished work as the caller shows it; empty if nothing was shown yet
+    ends: frozenset[str]  # recent ends that are recorded already
 
     @property
     def text(self) -> str:
-        """In a few characters; `mark_in` reads it."""
+        """Return the mark as a short text, which `mark_in` reads."""
         return f"{to_micros(self.at):x}-{self.state}-{''.join(sorted(self.ends))}"
 
 
 def mark_in(text: str) -> Mark | None:
-    """The mark in a text; none where there is none."""
+    """Return the mark in a text, or None if the text is not a mark."""
     found = _TEXT.fullmatch(text)
     if found is None:
         return None
@@ -61,7 +61,7 @@ def mark_in(text: str) -> Mark | None:
 
 
 def mark(fleet: Fleet, caller: Caller | None, state: str = "") -> Mark:
-    """A mark of this moment: whatever is at rest by now counts as heard of."""
+    """Return a mark for now. Tasks already at rest count as known."""
     with fleet.store.snapshot():
         now = fleet.store.now()
         ends = sorted(_ends(fleet, caller, now - LATE), key=lambda end: end[1], reverse=True)
@@ -69,10 +69,10 @@ def mark(fleet: Fleet, caller: Caller | None, state: str = "") -> Mark:
 
 
 def unfinished(fleet: Fleet, caller: Caller | None) -> list[str]:
-    """The tasks and workflows that were made here and are not at rest; for a run those that its own task made."""
+    """Return the tasks and workflows created through tools that are not at rest. A run sees only those of its task."""
     with fleet.store.snapshot():
         tasks, stages = _found(fleet, caller, UNFINISHED, "created")
-        # An agent that ended its task before itself: more will happen.
+        # An agent that closed its task before it exits: more will happen.
         if live := tuple(run.task_id for run in fleet.store.runs.live()):
             more = _found(fleet, caller, Filter(statuses=AT_REST, ids=live), "created")
             tasks, stages = tasks + more[0], stages + more[1]
@@ -81,14 +81,14 @@ def unfinished(fleet: Fleet, caller: Caller | None) -> list[str]:
 
 
 def ended_since(fleet: Fleet, caller: Caller | None, mark: Mark) -> list[str]:
-    """The tasks and workflows that were made here and came to rest since then, and are there still."""
+    """Return the tasks and workflows created through tools that came to rest since the mark and still exist."""
     with fleet.store.snapshot():
-        after = min(mark.at, fleet.store.now()) - LATE  # a mark from the future: somebody set the clock
+        after = min(mark.at, fleet.store.now()) - LATE  # a mark can be in the future if the clock was set back
         return [key for key, end in _ends(fleet, caller, after) if _digest(key, end) not in mark.ends]
 
 
 def _ends(fleet: Fleet, caller: Caller | None, after: datetime) -> Iterator[tuple[str, datetime]]:
-    """What is at rest, and since when; only what came to it after this moment."""
+    """Return what came to rest after this time, each with the time of its end."""
     tasks, stages = _found(fleet, caller, Filter(statuses=AT_REST, updated_after=after), "updated")
     ends = [(task.id, _end(task)) for task in tasks if task.is_at_rest]
     ends += [(flow.workflow.id, _end_of_flow(flow)) for flow in _flows(fleet, stages) if flow.rests()]
@@ -96,7 +96,7 @@ def _ends(fleet: Fleet, caller: Caller | None, after: datetime) -> Iterator[tupl
 
 
 def _found(fleet: Fleet, caller: Caller | None, where: Filter, sort: str) -> tuple[list[Task], list[Task]]:
-    """Tasks by themselves, and stages of workflows."""
+    """Return single tasks and stages of workflows."""
     where = where if caller is None else where.replace(made_by=caller.task_id)
     found = (where.replace(origins=(origin,)) for origin in (worker_making.ORIGIN, workflow_making.ORIGIN))
     tasks, stages = (fleet.store.tasks.find(each, sort=sort, limit=MOST_TASKS) for each in found)

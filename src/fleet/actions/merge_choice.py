@@ -1,4 +1,4 @@
-"""Which tasks are merged: what names mean, and what speaks against each."""
+"""Selection of tasks to merge: resolve names, and find the reasons against each task."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MOST = 1000
 
 
 class Chosen(NamedTuple):
-    """The tasks that names mean, those of them that were named exactly, and those that a glob fits."""
+    """The selected tasks, with those named exactly and those matched by a glob."""
 
     ids: list[str]
     exact: set[str]
@@ -40,18 +40,18 @@ class Chosen(NamedTuple):
 
 
 class Item(Record):
-    """A task to be merged, with all that is known of its work."""
+    """A task to merge and the state of its work."""
 
     task: Task
     space: Workspace | None
     receipt: Receipt | None
-    tip: str | None  # the commit its branch is at
-    why_not: str = ""  # what speaks against it
-    asks: str = ""  # why somebody has to say that it may be merged all the same
+    tip: str | None  # the commit of its branch
+    why_not: str = ""  # why it cannot be merged
+    asks: str = ""  # why merging it needs the user's explicit consent
 
 
 def choose(fleet: Fleet, names: Iterable[str], scope: Scope) -> Chosen:
-    """The tasks that names mean: an id, a branch, a batch or a glob. Raises TaskNotFound, Usage."""
+    """Return the tasks selected by IDs, branches, batches or globs. Raises TaskNotFound and Usage."""
     ids: dict[str, None] = {}
     fitting: dict[str, None] = {}
     exact: set[str] = set()
@@ -67,14 +67,14 @@ def choose(fleet: Fleet, names: Iterable[str], scope: Scope) -> Chosen:
 
 
 def items_of(fleet: Fleet, task_ids: Sequence[str]) -> list[Task]:
-    """The tasks, oldest first. Raises Usage for more than can be merged at once."""
+    """Return the tasks, oldest first. Raises Usage if there are too many to merge at once."""
     if len(task_ids) > MOST:
         raise Usage(f"{len(task_ids)} tasks are too many to merge at once", hint=f"{MOST} are the most.")
     return fleet.store.tasks.find(Filter(ids=tuple(task_ids)), sort="oldest")
 
 
 def repository_of(fleet: Fleet, tasks: Sequence[Task]) -> Repository:
-    """The one repository that all of them are about. Raises Usage, FleetError."""
+    """Return the repository of all tasks. Raises Usage if there are several, and FleetError if there is none."""
     found: dict[str, Repository] = {}
     for task in tasks:
         space = workspace_here(fleet, task)
@@ -92,7 +92,7 @@ def repository_of(fleet: Fleet, tasks: Sequence[Task]) -> Repository:
 
 
 def look(fleet: Fleet, view: View, tasks: Sequence[Task], onto: str) -> list[Item]:
-    """What is known of each, and what speaks against it; `onto` is the commit that they are to be merged into."""
+    """Return each task's state and the reasons against merging it. `onto` is the commit to merge into."""
     live = {run.task_id for run in fleet.store.runs.live()}
     spaces = [workspace_here(fleet, task) for task in tasks]
     receipts = [next(reversed(fleet.store.receipts.of_task(task.id)), None) for task in tasks]
@@ -113,18 +113,21 @@ def look(fleet: Fleet, view: View, tasks: Sequence[Task], onto: str) -> list[Ite
 
 
 def allowed(items: Sequence[Item], exact: Collection[str], *, unverified: bool) -> list[Item]:
-    """The same, where what nothing has proven is merged only if it was named exactly and that was said."""
+    """Return the items, with a reason against each unproven item.
+
+    Unproven work is merged only with `unverified` and if its task was named exactly.
+    """
     return [item if not item.asks or item.why_not else _decided(item, exact, unverified) for item in items]
 
 
 def changes_rules(view: View, onto: str, tip: str) -> str:
-    """Return in words that a branch changes the rules that work is judged by; empty: it does not."""
+    """Return a sentence if a branch changes the rules that judge work, else ""."""
     files = changed_rules(view, onto, tip)
     return f"it changes {', '.join(files[:3])}, which says how work is judged" if files else ""
 
 
 def merged_of(task: Task) -> dict[str, str]:
-    """What its metadata says of its merge."""
+    """Return the record of the task's merge from its metadata."""
     told = task.metadata.get(MERGED)
     if not isinstance(told, dict):
         return {}
@@ -139,7 +142,7 @@ def _decided(item: Item, exact: Collection[str], unverified: bool) -> Item:
 
 
 def _batch(fleet: Fleet, name: str, scope: Scope) -> list[str]:
-    """The tasks of a batch, unless an id or a branch is called so."""
+    """Return the tasks of a batch. Return [] if the name is the ID of a task or a branch."""
     if fleet.store.tasks.find(Filter(ids=(name,)), sort="id", limit=1):
         return []
     members = fleet.store.tasks.find(Filter(batch=name), sort="oldest") if name else []
@@ -167,7 +170,7 @@ def _against(view: View, item: Item, onto: str, live: Collection[str]) -> str:
 
 
 def _unproven(item: Item) -> str:
-    """Why its work counts as proven by nothing; empty: it is proven, at the very commit that its branch is at."""
+    """Return why the work counts as unproven. Return "" if it is verified at the branch's current commit."""
     if item.task.finding != Finding.VERIFIED:
         return "nothing has verified its work"
     if item.receipt is None:
@@ -179,7 +182,7 @@ def _unproven(item: Item) -> str:
 
 
 def _uncommitted(fleet: Fleet, item: Item) -> str:
-    """Whether its worktree holds more than its branch does."""
+    """Return why the worktree differs from the branch or cannot be read, or ""."""
     if item.space is None or item.space.is_gone or item.space.branch != item.task.branch:
         return ""
     work = Work(fleet.home, item.space)

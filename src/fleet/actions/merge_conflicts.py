@@ -1,4 +1,4 @@
-"""A branch in conflict becomes a task: an agent brings it and its target together, on a branch of its own."""
+"""Conflict tasks: an agent merges a conflicting branch with its target, on a separate branch."""
 
 from __future__ import annotations
 
@@ -21,20 +21,23 @@ if TYPE_CHECKING:
     from fleet.core.task import Task
     from fleet.workspaces.view import View
 
-#: So many files and commits are looked through for who made the other side.
+#: Limits of the search for the tasks that made the other side.
 MOST_FILES, MOST_COMMITS = 50, 200
 MOST_NAMES = 20
 
 
 def hand_over(fleet: Fleet, view: View, item: Item, files: Sequence[str], *, target: str, by: str) -> str:
-    """Have an agent resolve a conflict; what was done, in words. `target` is the ref that it is to be merged with."""
+    """Create a task that resolves a conflict, or find the existing one. Return a sentence about it.
+
+    `target` is the ref to merge with.
+    """
     if known := _known(fleet, item):
         how = "has resolved it: merge that" if known.status == Status.CLOSED else "is to resolve it"
         return f"{known.id} {how}"
     others = [(task, _receipt(fleet, task)) for task in _other_side(fleet, view, item, files, target)]
     prompt = resolve_prompt(item.task, target, files=files, own=item.receipt, others=others)
     wish = Wish(branch=_branch(view, item), prompt=prompt, coder=item.task.coder, model=item.task.model)
-    verify = "" if item.task.made_by else item.task.verify  # a command that an agent chose judges nothing alone
+    verify = "" if item.task.made_by else item.task.verify  # an agent's own command cannot be the only check
     terms = Terms(base=item.tip or "", headless=True, verify=verify)
     try:
         made = creating.create(fleet, view.repository.top, [wish], terms, Maker(origin=MERGE, by=by)).tasks[0]
@@ -49,7 +52,7 @@ def hand_over(fleet: Fleet, view: View, item: Item, files: Sequence[str], *, tar
 
 
 def _known(fleet: Fleet, item: Item) -> Task | None:
-    """The task that already is about this conflict, if there is one that may come to something."""
+    """Return the existing task about this conflict, or None."""
     for task in fleet.store.tasks.find(Filter(metadata_key=RESOLVES, origins=(MERGE,)), sort="created"):
         told = task.metadata.get(RESOLVES)
         if isinstance(told, dict) and (told.get("task"), told.get("tip")) == (item.task.id, item.tip):
@@ -64,7 +67,7 @@ def _branch(view: View, item: Item) -> str:
 
 
 def _other_side(fleet: Fleet, view: View, item: Item, files: Sequence[str], target: str) -> list[Task]:
-    """The tasks whose merges changed these files in the target since the branch began."""
+    """Return the tasks whose merges changed these files in the target since the branch started."""
     onto = view.commit_of(target)
     base = merge_base(view, onto, item.tip) if onto and item.tip else None
     if not onto or not base:

@@ -1,4 +1,4 @@
-"""One merge into one branch: choose, put on top of one another, prove, move, note."""
+"""A merge into one branch: select tasks, stack their changes, verify, move the branch, record."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ if TYPE_CHECKING:
     from fleet.workspaces.moving import Moved
     from fleet.workspaces.repository import Repository
 
-#: So often is all done anew when somebody moves the target meanwhile.
+#: Number of attempts if the target moves during the merge.
 ATTEMPTS = 3
 
 
 class Asked(NamedTuple):
-    """Who asks for a merge, and where they are told how it goes."""
+    """The user who asks for a merge, and the callback for progress."""
 
     by: str
     tell: Callable[[str], None]
 
 
 class Onto(NamedTuple):
-    """Where the target is, and what is merged onto: what waits for it lies on top of it."""
+    """The target's commit, and the commit to merge onto, which includes work that waits to be taken."""
 
     old: str
     commit: str
 
 
 class Job:
-    """One merge into one branch, in its turn."""
+    """A merge into one branch, which holds that branch's merge lock."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Job:
         self._notes: list[str] = []
 
     def tried(self, tasks: Sequence[Task], exact: Collection[str]) -> Merging:
-        """What would be merged, as far as can be told without verifying; no ref is written."""
+        """Return the result of a dry run. The dry run verifies nothing and writes no ref."""
         onto = self._onto()
         fitting, left = self._sorted(tasks, exact, onto)
         pile = pile_up(self._trials, onto.commit, [self._change(item, onto) for item in fitting])
@@ -96,7 +96,7 @@ class Job:
         return told.replace(verifies=self._prover.count, notes=tuple(dict.fromkeys(self._notes)))
 
     def _landed(self, told: Merging, items: list[Item]) -> Merging:
-        """The same with so many more, verified together."""
+        """Merge these items, verified together, and return the extended result. Raises TargetMoved."""
         for _ in range(ATTEMPTS):
             self._tell(f"merging {len(items)} {'branch' if len(items) == 1 else 'branches'} into {self._target}")
             onto = self._onto()
@@ -227,7 +227,7 @@ class Job:
         return Landed(task=task.id, branch=task.branch, title=title_of(task), commit=commit, tip=change.tip)
 
     def _handed_over(self, told: Merging) -> Merging:
-        """The same, where each branch in conflict is an agent's to resolve, if that is wished."""
+        """Hand each conflicting branch to an agent, if the options ask for it. Return the extended result."""
         wish = self._terms.conflicts or self._settings.merge.conflicts
         if wish != "agent" or not any(each.files for each in told.left_out):
             return told
@@ -242,13 +242,13 @@ class Job:
 
 
 def is_known_in(view: View, commit: str, onto: str) -> bool:
-    """Whether a commit that somebody names is there, and in the history of another."""
+    """Return True if a commit exists and is in the history of another commit."""
     found = view.commit_of(commit)
     return found is not None and is_ancestor(view, found, onto)
 
 
 def tip_of(view: View, target: str) -> str:
-    """The commit that the target is at. Raises FleetError."""
+    """Return the commit of the target. Raises FleetError."""
     found = view.commit_of(f"refs/heads/{target}")
     if found is None:
         raise FleetError(f"there is no branch {target!r} to merge into", hint="--into names another one.")

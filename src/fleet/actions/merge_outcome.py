@@ -1,4 +1,4 @@
-"""What is wished of a merge, and what became of it: as every face tells it."""
+"""Options and results of merges, shared by all user interfaces."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ WAIT_SECONDS = 600.0
 
 
 class Terms(Record):
-    """How to merge; what is not said is as the settings say."""
+    """The options of a merge. Missing values come from the settings."""
 
     into: str = ""
     strategy: str = ""
     conflicts: str = ""
-    verify: str = ""  # the command that the result is verified with, in place of the tasks' and the project's
+    verify: str = ""  # replaces the verify commands of the tasks and the project
     dry_run: bool = False
-    unverified: bool = False  # also what nothing has proven, where it is named exactly
+    unverified: bool = False  # merges unproven work too, if its task is named exactly
     wait: float = WAIT_SECONDS
 
 
 class Landed(Record):
-    """A task whose work is in the target, or waits for it."""
+    """A task whose work is in the target or waits to be taken."""
 
     task: str
     branch: str
@@ -35,13 +35,13 @@ class Landed(Record):
 
 
 class LeftOut(Record):
-    """A task whose work is not."""
+    """A task whose work was not merged."""
 
     task: str
     branch: str
     why: str
-    files: tuple[str, ...] = ()  # those in conflict
-    tail: str = ""  # the end of what its verify command printed
+    files: tuple[str, ...] = ()  # files in conflict
+    tail: str = ""  # the end of the verify command's output
 
     @property
     def is_merged_already(self) -> bool:
@@ -49,25 +49,25 @@ class LeftOut(Record):
 
 
 class Merging(Record):
-    """What became of a merge."""
+    """The result of a merge."""
 
     repo: str
     target: str
-    before: str  # the commit it was at
-    commit: str  # the one that holds all that was merged; as before where nothing was
+    before: str  # the target's previous commit
+    commit: str  # the commit with all merged work; equal to `before` if nothing was merged
     moved: bool = False
-    waiting: str = ""  # the ref at which it waits to be taken
+    waiting: str = ""  # the ref of a result that waits to be taken
     why_not: str = ""  # why it waits
     merged: tuple[Landed, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
-    handed: bool = False  # whether an agent was asked for anything
+    handed: bool = False  # True if agents were asked to resolve conflicts
     verifies: int = 0
     notes: tuple[str, ...] = ()
     dry_run: bool = False
 
     @property
     def command(self) -> str:
-        """How to take what waits."""
+        """Return the command that takes the waiting result."""
         return f"git merge --ff-only {self.waiting}" if self.waiting else ""
 
     @property

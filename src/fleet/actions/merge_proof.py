@@ -1,4 +1,4 @@
-"""Proving what would be merged: the verify commands of all that is in it, in a clean checkout, by fleet itself."""
+"""Proof of a merge: fleet runs the verify commands of all merged tasks in a clean checkout."""
 
 # ruff: noqa: PTH118
 from __future__ import annotations
@@ -30,19 +30,19 @@ VERIFY = "verify.command: "
 
 
 class Prover:
-    """Verifies commits, each command and commit once. `folder` is its own below the home."""
+    """A verifier of merge results, which runs each command once per commit. `folder` is for its exclusive use."""
 
     def __init__(self, fleet: Fleet, view: View, settings: Settings, folder: str, tell: Callable[[str], None]) -> None:
         self._fleet, self._view, self._settings, self._tell = fleet, view, settings, tell
         self._folder = folder
         self._known: dict[tuple[str, Wanted], Verification] = {}
-        self.base = ""  # the commit that all are held against
-        self.command = ""  # in place of the tasks' and the project's
-        self.strict = True  # whether an end with 0 that proves little does not do
+        self.base = ""  # the commit to compare with
+        self.command = ""  # replaces the commands of the tasks and the project
+        self.strict = True  # if True, an exit code of 0 that proves little is rejected
         self.count = 0
 
     def check(self) -> None:
-        """Raise FleetError where the project's own command would be run and nobody has trusted it."""
+        """Raise FleetError if the project's own command would run but is not trusted."""
         lines = [] if self.command else [each for each in self._settings.untrusted if each.startswith(VERIFY)]
         if lines:
             raise FleetError(
@@ -51,15 +51,15 @@ class Prover:
             )
 
     def wanted(self, tasks: Mapping[str, Task]) -> list[Wanted]:
-        """What these tasks are to be verified with, and the project; each command once."""
+        """Return the verify commands of these tasks and the project, each command once."""
         found: dict[str, Wanted] = {}
-        said = {"verify": self.command, "made_by": ""} if self.command else {}  # a person said so
+        said = {"verify": self.command, "made_by": ""} if self.command else {}  # chosen by a person
         asked = [task.replace(**said) for task in tasks.values()]
         for task in asked if self.command else (None, *asked):
             wanted = wanted_by(self._settings, task)
             if wanted is None:
                 continue
-            # That it failed before was for the task itself to show. And what several protect, all of them protect.
+            # Failing before the change was each task's own proof. Files protected by one task are protected for all.
             for command in filter(None, (wanted.command, wanted.also)):
                 known = found.get(command)
                 protect = tuple(dict.fromkeys((*(known.protect if known else ()), *wanted.protect)))
@@ -67,7 +67,7 @@ class Prover:
         return list(found.values())
 
     def prove(self, commit: str, changes: tuple[Change, ...], tasks: Mapping[str, Task]) -> Proof:
-        """Whether a commit passes the commands of all that is in it."""
+        """Return whether a commit passes the commands of all changes in it."""
         inside = {change.name: tasks[change.name] for change in changes}
         for wanted in self.wanted(inside):
             done = self._verified(commit, wanted)
@@ -89,7 +89,7 @@ class Prover:
         return known
 
     async def _run(self, commit: str, wanted: Wanted) -> Verification:
-        # The same place each time: what a merge that was killed left running there is ended first.
+        # The folder is always the same, so processes left by a killed merge are ended first.
         room = Room(
             place=os.path.join(self._folder, "run"),
             checkout=os.path.join(self._folder, "checkout"),
@@ -101,7 +101,10 @@ class Prover:
 
 
 def _why_no_proof(made: Verification) -> str:
-    """Why a pass proves nothing. A task that began on another's work may have been held against weaker tests."""
+    """Return why a passing command proves nothing.
+
+    A task that started from another task's work may have been checked with weaker tests.
+    """
     if made.doubts:
         return f"proves nothing: {made.doubts[0]}"
     return f"passes only with changed tests: {', '.join(made.contested[:3])}"

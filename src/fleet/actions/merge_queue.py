@@ -1,4 +1,4 @@
-"""The queue in front of a branch: one merge at a time, and whoever waits says for whom."""
+"""The merge lock of a branch: one merge at a time."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class AnotherMerge(FleetError):
-    """Somebody else merges into that branch."""
+    """A merge into the same branch that is still in progress."""
 
     hint = "try again once it is over; --wait says how long to wait for it."
 
 
 def queue_key(repository: Repository, target: str) -> str:
-    """A name for a file that no other branch of any repository has."""
+    """Return a file name that is unique for this branch of this repository."""
     return f"{repository.key}-{hashlib.sha256(target.encode()).hexdigest()[:12]}"
 
 
@@ -32,7 +32,7 @@ def queue_key(repository: Repository, target: str) -> str:
 def turn(
     home: Home, repository: Repository, target: str, *, wait: float, tell: Callable[[str], None]
 ) -> Iterator[None]:
-    """Alone in merging into a branch, after waiting so many seconds for others at most. Raises AnotherMerge."""
+    """Hold the merge lock of a branch. Wait at most `wait` seconds for other merges. Raises AnotherMerge."""
     make_private(home.locks)
     path = home.lock(f"merge-{queue_key(repository, target)}")
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

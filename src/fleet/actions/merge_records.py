@@ -1,4 +1,4 @@
-"""What is noted of merges: in each task that landed, and of a merge that was interrupted, once it is finished."""
+"""Records of merges: notes in the merged tasks, and recovery of interrupted merges."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def record(fleet: Fleet, entry: Entry) -> None:
-    """Note in each task that its work landed, and take the move out of the journal. Twice does no harm."""
+    """Record the merge in each task and remove its journal entry. Repeating this is harmless."""
     if entry.ref.startswith("refs/heads/"):
         note_move(fleet.home, entry)
     with fleet.store.atomic():
@@ -34,7 +34,10 @@ def record(fleet: Fleet, entry: Entry) -> None:
 
 
 def finish_all(fleet: Fleet, view: View, branch: str) -> list[str]:
-    """Finish the merges into a branch that were interrupted; what became of each, in a line. Call it in one's turn."""
+    """Finish interrupted merges into a branch. Return one line about each.
+
+    The caller must hold the branch's merge lock.
+    """
     done = []
     for entry in entries(fleet.home, view.repository, branch):
         if moved := finish(fleet.home, view, entry):
@@ -48,7 +51,7 @@ def finish_all(fleet: Fleet, view: View, branch: str) -> list[str]:
 
 
 def repair_merges(fleet: Fleet, scope: Scope) -> Iterator[str]:
-    """Finish them for every branch of one repository, or of all, that nobody merges into at this moment."""
+    """Finish interrupted merges of one repository or all. Skip branches that another merge is using."""
     found = {(entry.common, entry.branch): entry for entry in entries(fleet.home)}
     for entry in found.values():
         if scope.repo not in (None, entry.top):

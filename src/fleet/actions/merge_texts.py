@@ -1,4 +1,4 @@
-"""What merges say: the messages of commits, and the prompt of whoever is to resolve a conflict."""
+"""Texts for merges: commit messages, and the prompt for an agent that resolves a conflict."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def title_of(task: Task) -> str:
 
 
 def trailers_of(task: Task, receipt: Receipt | None) -> tuple[str, ...]:
-    """The last lines of a message: which task it was, and which receipt shows its work."""
+    """Return the trailers of a commit message: the task and the hash of its receipt."""
     found = [f"Fleet-Task: {task.id}"]
     if receipt is not None and receipt.hash:
         found.append(f"Fleet-Receipt: {receipt.hash}")
@@ -32,7 +32,7 @@ def trailers_of(task: Task, receipt: Receipt | None) -> tuple[str, ...]:
 
 
 def message(task: Task, receipt: Receipt | None, subjects: Sequence[str], *, merges: bool) -> str:
-    """What the one commit says that a branch becomes, or that joins it."""
+    """Return the commit message of a merged or squashed branch."""
     head = f"Merge {task.branch}: {title_of(task)}" if merges else title_of(task)
     parts = [head]
     shown = [_line(subject) for subject in subjects[:MOST_SUBJECTS] if subject.strip()]
@@ -46,7 +46,7 @@ def message(task: Task, receipt: Receipt | None, subjects: Sequence[str], *, mer
 def resolve_prompt(
     task: Task, target: str, *, files: Sequence[str], own: Receipt | None, others: Sequence[tuple[Task, Receipt | None]]
 ) -> str:
-    """What an agent is told that is to bring a branch and its target together."""
+    """Return the prompt for an agent that merges a branch with its target."""
     shown = "\n".join(_printable(name) for name in files[:MOST_FILES])
     more = f"\n(and {len(files) - MOST_FILES} more)" if len(files) > MOST_FILES else ""
     parts = [
@@ -78,7 +78,7 @@ def _side(task: Task, receipt: Receipt | None, label: str) -> str:
 
 
 def _line(subject: str) -> str:
-    """A subject in a list: so it is no last line of fleet's, whatever it says."""
+    """Return a subject as a list item, so that it cannot imitate a trailer of fleet's."""
     words = _printable(" ".join(subject.split()))
     return f"* {words[:LONGEST_TITLE]}"
 

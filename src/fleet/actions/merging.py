@@ -1,4 +1,4 @@
-"""Taking the work of tasks home: merged without a worktree, verified together, then moved to their branch at once."""
+"""Merging tasks' work into a branch: merge without a worktree, verify together, then move the branch once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["WAIT_SECONDS", "Landed", "LeftOut", "Merging", "Terms", "merge", "ta
 
 
 def quiet(_: str) -> None:
-    """Tell nobody."""
+    """Discard a progress message."""
 
 
 def merge(
@@ -41,9 +41,12 @@ def merge(
     caller: Caller | None = None,
     tell: Callable[[str], None] = quiet,
 ) -> Merging:
-    """Merge the work of tasks of one repository into its target; those that are not, say why.
+    """Merge the work of tasks of one repository into its target branch.
 
-    `exact` are those that were named by themselves. Raises FleetError, Usage, AnotherMerge; then nothing has moved.
+    The result gives a reason for each task left out.
+
+    `exact` has the tasks that were named individually. Raises FleetError, Usage and AnotherMerge; nothing has moved
+    then.
     """
     refuse_agents(caller, "merge branches")
     terms = terms or Terms()
@@ -59,7 +62,7 @@ def merge(
 
 
 def unproven(fleet: Fleet, task_ids: Sequence[str], terms: Terms) -> list[Item]:
-    """Those that nothing speaks against but that nothing has proven their work."""
+    """Return the tasks that could be merged except that nothing has proven their work."""
     tasks = items_of(fleet, task_ids)
     repository = repository_of(fleet, tasks)
     target = target_of(repository, settings_in(fleet.home, fleet.store, repository.top), terms)
@@ -69,7 +72,7 @@ def unproven(fleet: Fleet, task_ids: Sequence[str], terms: Terms) -> list[Item]:
 
 
 def target_of(repository: Repository, settings: Settings, terms: Terms) -> str:
-    """The branch to merge into: as said, as set, else what the main checkout is on. Raises BadInput."""
+    """Return the branch to merge into: the option, the setting, or the main checkout's branch. Raises BadInput."""
     target = terms.into or settings.merge.into or head_of(repository.common)[0] or ""
     if not target:
         raise BadInput(f"{repository.top} is on no branch", hint="say which is meant: --into BRANCH.")
