@@ -1,4 +1,7 @@
-"""The `bd` face: beads' command line on fleet's queue. Imports only what a call needs, because agents call it often."""
+"""The `bd` command: beads' command line on fleet's queue.
+
+It imports only what a call needs, because agents call it often.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,12 @@ if TYPE_CHECKING:
 
 
 def program() -> None:
-    """Run as `bd`, and end the process with its exit code."""
+    """Run as `bd` and exit the process with the command's exit code."""
     sys.exit(main(sys.argv[1:]))
 
 
 def main(argv: list[str]) -> int:
-    """Run one bd command; the answer is the exit code. Errors are told as bd tells them."""
+    """Run one bd command and return its exit code. Errors are printed in bd's format."""
     return run(lambda: _main(argv))
 
 
@@ -34,7 +37,7 @@ def _main(argv: list[str]) -> int:
     try:
         home = find()
         if home.names_queue(os.environ):
-            from fleet.cli.bd import forwarding  # where the tasks may be bd's
+            from fleet.cli.bd import forwarding  # needed only if bd stores the tasks
 
             if forwarding.is_forwarded(home, argv):
                 return forwarding.forward(home, argv)
@@ -49,7 +52,7 @@ def _main(argv: list[str]) -> int:
         as_json = wants_json(arguments)
         return _carry_out(verb, arguments)
     except FleetError as error:
-        # Clients look in either place, so a refusal in JSON is told on stderr as well.
+        # Clients read errors from stdout or stderr, so an error in JSON is also printed on stderr.
         sys.stderr.write(f"Error: {shown(str(error))}\n" + (f"Hint: {shown(error.hint)}\n" if error.hint else ""))
         if as_json:
             write_json({"error": str(error), **({"hint": error.hint} if error.hint else {})})

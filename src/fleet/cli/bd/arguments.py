@@ -1,4 +1,4 @@
-"""Command lines the way bd's own parser reads them, from a table of flags that is also the help text."""
+"""Parser for bd's command lines, driven by tables of flags that also provide the help text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: How a flag's value is read: FLAG has none, LIST splits at commas and adds up, EACH adds up, the rest keep the last.
+#: Kinds of flag values: FLAG takes none, LIST splits at commas and accumulates, EACH accumulates, others keep the last.
 KINDS = ("TEXT", "INT", "LIST", "EACH", "FLAG")
 
 GLOBAL_FLAGS = """
@@ -33,7 +33,7 @@ GLOBAL_FLAGS = """
 
 
 class Flag:
-    """One row of a table: its spellings, how its value is read, its help."""
+    """A flag: its spellings, the kind of its value, and its help."""
 
     def __init__(self, row: str) -> None:
         left, _, self.help = (part.strip() for part in row.partition("|"))
@@ -44,7 +44,7 @@ class Flag:
 
 
 class Arguments:
-    """What a command was given: words, and the flags that were really there."""
+    """The parsed words of a command and the flags that were given."""
 
     def __init__(self) -> None:
         self.words: list[str] = []
@@ -70,31 +70,31 @@ class Arguments:
             raise Usage(f'invalid argument "{text}" for "--{name}" flag: not a whole number') from None
 
     def word(self, at: int, what: str) -> str:
-        """A positional argument that must be there."""
+        """Return a positional argument. Raises Usage if it is missing."""
         if at < len(self.words):
             return self.words[at]
         raise Usage(f"missing argument: {what}")
 
     def exactly(self, count: int) -> list[str]:
-        """The positional arguments, of which there must be this many."""
+        """Return the positional arguments. Raises Usage unless exactly `count` are given."""
         if len(self.words) != count:
             raise Usage(f"accepts {count} arg(s), received {len(self.words)}")
         return self.words
 
     def at_least(self, count: int) -> list[str]:
-        """The positional arguments, of which there must be this many or more."""
+        """Return the positional arguments. Raises Usage if fewer than `count` are given."""
         if len(self.words) < count:
             raise Usage(f"requires at least {count} arg(s), only received {len(self.words)}")
         return self.words
 
 
 def table(rows: str) -> list[Flag]:
-    """The flags of a table, one a line."""
+    """Return the flags of a table with one flag per line."""
     return [Flag(row) for row in rows.strip().splitlines() if row.strip()]
 
 
 def split_verb(argv: list[str]) -> tuple[str, list[str]]:
-    """The verb, and everything else in order; global flags may stand before it."""
+    """Return the verb and all other words in order. Global flags can precede the verb."""
     flags = _by_name(table(GLOBAL_FLAGS))
     at = 0
     while at < len(argv):
@@ -109,7 +109,7 @@ def split_verb(argv: list[str]) -> tuple[str, list[str]]:
 
 
 def parse(argv: list[str], flags: list[Flag]) -> Arguments:
-    """Read a command line. Raises Usage for a flag that is not in the table or lacks its value."""
+    """Parse a command line. Raises Usage for an unknown flag or a missing value."""
     known, result, rest = _by_name(flags), Arguments(), iter(argv)
     for word in rest:
         if word == "--":

@@ -1,4 +1,4 @@
-"""bd batch: several operations, one a line, in one transaction: the first that fails takes all of them back."""
+"""bd batch: several operations, one per line, in one transaction. A failed operation rolls back all of them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KEYS = ("status", "priority", "title", "assignee", "force")
 
 
 class Op(Record):
-    """One line: what to do, and to what."""
+    """An operation of a script."""
 
     line: int
     raw: str
@@ -61,7 +61,7 @@ def batch(session: Session) -> int:
 
 
 def parse(text: str) -> list[Op]:
-    """The operations of a script; empty lines and those that begin with # are passed over. Raises BadInput."""
+    """Return the operations of a script, without empty lines and lines that start with #. Raises BadInput."""
     ops = []
     for number, line in enumerate(text.splitlines(), 1):
         raw = line.strip()
@@ -74,7 +74,10 @@ def parse(text: str) -> list[Op]:
 
 
 def words_of(line: str) -> list[str]:
-    r"""The words of a line; blanks stand between double quotes, with \" and \\ inside."""
+    r"""Return the words of a line. Double quotes enclose words with blanks; \" and \\ are escapes inside.
+
+    Raises BadInput.
+    """
     words: list[str] = []
     word: str | None = None
     quoted, rest = False, iter(line)

@@ -52,7 +52,7 @@ def close(session: Session) -> int:
 
 
 def done(session: Session) -> int:
-    """bd done: the first word is the task, the others are the reason"""
+    """Run bd done. The first word is the task; the other words are the reason, unless all are tasks."""
     words = session.arguments.words
     if len(words) > 1 and not _reasons(session) and not all(_is_task(session, word) for word in words[1:]):
         return _close(session, words[:1], [" ".join(words[1:])])
@@ -151,7 +151,7 @@ def _answer(session: Session, closed: list[Task]) -> None:
 def _claim_next(session: Session) -> Task | None:
     try:
         return tasks.claim_first(session.store, READY, session.actor)
-    except IllegalMove as error:  # what was asked for first is done
+    except IllegalMove as error:  # closing, the main request, has succeeded
         session.warn(f"{error}; {error.hint.rstrip('.')}")
         return None
 

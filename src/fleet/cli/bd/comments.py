@@ -1,4 +1,4 @@
-"""bd comment and comments: what people and agents say about a task."""
+"""bd comment and comments: add and list comments of a task."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def comments(session: Session) -> int:
 
 
 def leave(session: Session, key: str, text: str, *, author: str = "") -> Comment:
-    """Keep a comment on a task, and answer with it."""
+    """Add a comment to a task and return the comment. A run's comment has the run as its author."""
     now, caller = session.store.now(), session.caller()
     name = caller.run_id if caller else author or session.actor
     made = Comment(id=new_uuid(), task_id=key, author=name, text=text, created_at=now)
@@ -99,7 +99,10 @@ def leave(session: Session, key: str, text: str, *, author: str = "") -> Comment
 
 
 def free_text(session: Session, what: str, ways: str) -> str:
-    """The text that words, stdin or a file hold: exactly one of them, and not empty."""
+    """Return the text from the words, stdin or a file. Raises Usage unless exactly one source is given.
+
+    Raises BadInput if the text is empty.
+    """
     arguments = session.arguments
     words = " ".join(arguments.words[1:])
     sources = [name for name in ("file", "stdin") if arguments.has(name)]

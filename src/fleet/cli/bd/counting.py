@@ -1,4 +1,4 @@
-"""bd count, status and blocked: how many tasks there are, and what waits for something."""
+"""bd count, status and blocked: numbers of tasks, and blocked tasks with their blockers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def count(session: Session) -> int:
 
 
 def stats(session: Session) -> int:
-    """bd status, also called stats"""
+    """Run bd status, also called stats."""
     where = Filter(assignee=session.actor) if session.arguments.flag("assigned") else Filter()
     with session.store.snapshot():
         by_status = session.store.tasks.count(where, by="status")
@@ -73,7 +73,7 @@ def stats(session: Session) -> int:
         "deferred_issues": by_status.get(Status.DEFERRED, 0),
         "ready_issues": max(0, by_status.get(Status.OPEN, 0) - blocked_count),
         "pinned_issues": pinned,
-        "epics_eligible_for_closure": 0,  # bd has the field and never fills it
+        "epics_eligible_for_closure": 0,  # bd has this field and never fills it
         "average_lead_time_hours": 0,
     }
     if session.json:
@@ -130,7 +130,10 @@ def _show_summary(session: Session, summary: dict[str, int]) -> None:
 
 
 def _holders(session: Session, found: list[Task]) -> dict[str, list[str]]:
-    """What each waits for: open blockers; else the task whose children it awaits; else its blocked parent."""
+    """Return the blockers of each task.
+
+    These are its open blockers, else the task whose children it waits for, else its blocked parent.
+    """
     edges = session.store.edges.find([task.id for task in found])
     needed = tuple({edge.needs for edge in edges})
     others = {task.id: task for task in session.store.tasks.find(Filter(ids=needed), sort="id")}
@@ -145,5 +148,5 @@ def _holders(session: Session, found: list[Task]) -> dict[str, list[str]]:
 
 def _holds(kind: str, other: Task | None) -> bool:
     if other is None:
-        return kind in HARD  # outside this queue: nobody here can tell that it is done
+        return kind in HARD  # in another queue, so its status is unknown here
     return (kind in HARD and other.status not in RESOLVED) or kind == WAITS_FOR or other.is_blocked

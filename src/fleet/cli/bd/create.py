@@ -1,4 +1,4 @@
-"""bd create, new and q: makes tasks, and remembers where and with which coder they are to be worked on."""
+"""bd create, new and q: create tasks with their directory and coder."""
 
 from __future__ import annotations
 
@@ -101,16 +101,16 @@ def quick(session: Session) -> int:
 
 
 def _look_at_project(session: Session, task: Task) -> None:
-    """Warn a person of a project file that will have no effect on the task."""
+    """Warn a person if a project file has no effect on the task."""
     project = find_project(task.cwd, session.home) if task.cwd and session.caller() is None else None
     if project is not None and project_files(project, session.home):
-        from fleet.config import load  # which warns; most tasks are in no project that has a file
+        from fleet.config import load  # prints the warnings; most tasks are in no project with a file
 
         load(session.home, task.cwd, {}, lenient=True)
 
 
 def title_of(arguments: Arguments) -> str:
-    """The title from the words or the flag; both must agree."""
+    """Return the title from the words or the flag. Raises Usage if both are given and differ."""
     words, flag = arguments.words, arguments.text("title")
     if len(words) > 1:
         raise Usage(f"got {len(words)} titles, expected one", hint=f'put it in quotes: "{" ".join(words)[:80]}"')
@@ -133,7 +133,7 @@ def title_of(arguments: Arguments) -> str:
 
 
 def read_draft(session: Session, title: str) -> tasks.Draft:
-    """Everything the flags say about a new task, checked before anything is written."""
+    """Return a draft of the new task from the flags. All flags are checked before anything is written."""
     arguments, config = session.arguments, session.store.config.all()
     found: dict[str, Any] = {"title": title, **fields.texts(arguments)}
     found["description"] = _with_sections(found.get("description", ""), arguments)
@@ -168,14 +168,14 @@ def read_draft(session: Session, title: str) -> tasks.Draft:
 
 
 def summary(session: Session, task: Task) -> str:
-    """The line a person sees: what was made, where it runs, and what was pinned."""
+    """Return the line that reports a new task: its directory, coder, model and workspace."""
     facts = [f"cwd: {clean(task.cwd)}"]
     if task.coder:
         facts.append(f"coder: {task.coder}")
     if task.model:
         facts.append(f"model: {clean(task.model)}")
     elif task.coder:
-        from fleet.config import load, model_for  # reads settings: only to say what an unnamed model will be
+        from fleet.config import load, model_for  # reads settings, only to show the default model
 
         model = model_for(load(session.home, task.cwd, lenient=True), task.coder)
         facts.append(f"model: {model} (default)" if model else f"model: {task.coder}'s own default")

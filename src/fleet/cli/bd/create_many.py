@@ -1,4 +1,4 @@
-"""bd create --file and --graph: several tasks from one file, all of them or none."""
+"""bd create --file and --graph: several tasks from one file, all or none."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from fleet.cli.bd.session import Session
     from fleet.core.task import Task
 
-#: The flags of create that mean something for many tasks at once; the others belong to one.
+#: Flags of create that apply to many tasks at once. The other flags belong to a single task.
 SHARED = (
     *("file", "graph", "cwd", "coder", "model", "workspace", "requires", "host"),
     *("validate", "silent", "dry-run", "force", "ephemeral"),
 )
-#: The sections there are, with other words for them.
+#: Known sections, and their synonyms.
 SECTIONS = {
     **{name: name for name in ("priority", "type", "description", "design", "notes", "assignee", "labels")},
     **{"acceptance criteria": "acceptance criteria", "acceptance": "acceptance criteria"},
@@ -34,7 +34,7 @@ SECTIONS = {
 
 
 def from_file(session: Session) -> int:
-    """Make the tasks of a markdown file."""
+    """Create the tasks of a markdown file."""
     check_flags(session, "file")
     if session.arguments.flag("dry-run"):
         raise Usage("--dry-run is not supported with --file flag")
@@ -57,7 +57,7 @@ def from_file(session: Session) -> int:
 
 
 def from_graph(session: Session) -> int:
-    """Make the tasks and dependencies of a JSON plan."""
+    """Create the tasks and dependencies of a JSON plan."""
     from fleet.cli.bd import graph_plan
 
     check_flags(session, "graph")
@@ -65,7 +65,7 @@ def from_graph(session: Session) -> int:
 
 
 def check_flags(session: Session, by: str) -> None:
-    """Refuse what would be said of one task only, rather than pass it over."""
+    """Raise Usage for flags that apply to a single task, instead of ignoring them."""
     if session.arguments.words or session.arguments.has("title"):
         raise Usage(f"cannot specify both title and --{by} flag")
     if session.arguments.has("file") and session.arguments.has("graph"):
@@ -134,21 +134,21 @@ def _with_edges(session: Session, task: Task) -> dict[str, Any]:
 
 
 class Section(Record):
-    """A piece of text and the line it begins on."""
+    """A text and the number of its first line."""
 
     line: int
     text: str = ""
 
 
 class Sections(Record):
-    """One task: its title and its parts by name."""
+    """A task: its title, and its sections by name."""
 
     title: Section
     parts: dict[str, Section]
 
 
 def read_markdown(text: str) -> list[Sections]:
-    """The tasks of a file, in order. Raises BadInput for a section that is not known, and when there is no task."""
+    """Return the tasks of a file, in order. Raises BadInput for an unknown section or if the file has no task."""
     found: list[Sections] = []
     name, fence = "", ""
     for number, line in enumerate(text.split("\n"), 1):
@@ -177,7 +177,7 @@ def _heading(line: str) -> str:
 
 
 def _fence(line: str, fence: str) -> str:
-    """The fence the next line stands in: what looks like a heading inside a block of code is none."""
+    """Return the fence that is open after this line. A heading inside a code block is not a heading."""
     mark = line.lstrip()[:3]
     if mark not in ("```", "~~~"):
         return fence

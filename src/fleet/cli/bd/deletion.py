@@ -1,4 +1,4 @@
-"""bd delete: shows what would go, and with --force takes it away for good."""
+"""bd delete: show what would be deleted; with --force, delete it permanently."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _words(session: Session) -> list[str]:
 
 
 def _find_all(session: Session, words: list[str]) -> list[str]:
-    # A guess that is good enough to show a task is not good enough to delete it.
+    # Showing a task may guess its ID, but deleting a task must not.
     keys: dict[str, None] = {}
     missing = []
     for word in words:

@@ -1,4 +1,4 @@
-"""bd dep: ties tasks to each other and takes such ties away."""
+"""bd dep: add and remove dependencies between tasks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FLAGS = {
 """,
 }
 
-#: How a type of dependency reads between two tasks; the others depend.
+#: Phrases for dependency types. Types without an entry read "depends on".
 PHRASES = {
     "parent-child": "is a child of",
     "conditional-blocks": "conditionally depends on",
@@ -205,6 +205,6 @@ def _answer_pair(session: Session, one: str, other: str, word: str, told: str) -
     answer = {"id1": one, "id2": other, word: True}
     if session.json and enveloped():
         return session.answer(answer)
-    # bd gives this one answer without its schema version.
+    # bd prints this one answer without its schema version.
     session.say(encode_printable(answer, 2) if session.json else f"✓ {told} {one} ↔ {other}")
     return 0

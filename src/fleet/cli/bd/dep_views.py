@@ -1,4 +1,4 @@
-"""bd dep list, tree and cycles: what waits for what."""
+"""bd dep list, tree and cycles: views of dependencies."""
 
 from __future__ import annotations
 
@@ -176,7 +176,10 @@ def _drawn(each: Branch) -> str:
 
 
 def _mermaid(above: list[Branch], below: list[Branch]) -> str:
-    """Arrows lead from what waits to what it waits for, whichever way the tree was walked."""
+    """Return the trees as a Mermaid flowchart.
+
+    Arrows point from the waiting task to its blocker, in both directions.
+    """
     branches = {each.task.id: each for each in [*above, *below]}
     lines = ["flowchart TD"]
     for each in branches.values():

@@ -1,4 +1,4 @@
-"""bd export: the queue as JSONL, one task a line in the order of ids, so that two exports can be compared."""
+"""bd export: the queue as JSONL, one task per line ordered by ID, so that two exports can be compared."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FLAGS = {
 }
 
 TEST_WORDS = ("test", "benchmark", "sample", "tmp", "temp", "debug", "dummy")
-#: What bd writes after an issue's comments.
+#: Fields that bd writes after an issue's comments.
 LATE = ("ephemeral", "no_history", "pinned", "is_template")
 
 
@@ -59,14 +59,14 @@ def export(session: Session) -> int:
 
 
 def lines(store: Store, hidden: Collection[str] = ()) -> Iterator[bytes]:
-    """Each task as one line of JSON, but for the hidden ones. Call it inside `snapshot`."""
+    """Yield each task as one line of JSON, except hidden tasks. Call this function inside `snapshot`."""
     for page in pages(store, Filter()):
         for row in _rows(store, [task for task in page if task.id not in hidden], hidden):
             yield _line(row)
 
 
 def _hidden(session: Session) -> set[str]:
-    """What is left out. The others then do not mention it either, so that a file names nothing it does not have."""
+    """Return the IDs of tasks to leave out. Exported tasks do not mention them either."""
     store, arguments = session.store, session.arguments
     wheres = [Filter(template=True), Filter(ephemeral=True)] * (not arguments.flag("all"))
     if not arguments.flag("all") and not arguments.flag("include-infra"):

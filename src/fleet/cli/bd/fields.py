@@ -1,4 +1,4 @@
-"""Flags that several verbs share: the texts of a task, its instants, its metadata."""
+"""Flags that several verbs share: a task's texts, timestamps and metadata."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ TEXT_FLAGS = """
 --fail-to-pass          | its verify command must fail at the base
 --allow-no-changes      | it may end without a change
 """
-#: The flags that make the rules of a task.
+#: Flags that form a task's rules.
 RULE_FLAGS = ("allow", "protect", "fail-to-pass", "allow-no-changes")
 
 
 def texts(arguments: Arguments) -> dict[str, str]:
-    """The text fields that were given, checked."""
+    """Return the given text fields, checked."""
     found = {}
     description = _description(arguments)
     if description is not None:
@@ -64,7 +64,7 @@ def texts(arguments: Arguments) -> dict[str, str]:
 
 
 def moment(session: Session, flag: str) -> datetime | None:
-    """The instant a flag names; none when it is not given or empty."""
+    """Return the time that a flag names. Return None if the flag is absent or empty."""
     text = session.arguments.text(flag)
     if not text:
         return None
@@ -79,7 +79,7 @@ def moment(session: Session, flag: str) -> datetime | None:
 
 
 def metadata(arguments: Arguments, session: Session) -> dict[str, Any]:
-    """The metadata a flag holds: JSON, or a file with it."""
+    """Return the metadata of the flag: JSON, or a file that contains JSON."""
     text = arguments.text("metadata")
     if not text:
         return {}
@@ -99,7 +99,7 @@ def metadata(arguments: Arguments, session: Session) -> dict[str, Any]:
 
 
 def check_fleet_keys(found: dict[str, Any], session: Session) -> dict[str, Any]:
-    """Metadata whose `fleet.` keys mean something: an unknown coder is refused before anything is written."""
+    """Return metadata with checked `fleet.` keys. Raises BadInput, such as for an unknown coder."""
     if "fleet.coder" in found:
         found = {**found, "fleet.coder": known_coder(session, str(found["fleet.coder"]))}
     if found.get("fleet.workspace", "") not in ("", "directory", "worktree"):
@@ -116,7 +116,7 @@ def check_fleet_keys(found: dict[str, Any], session: Session) -> dict[str, Any]:
 
 
 def rules(arguments: Arguments) -> Rules | None:
-    """The rules that flags make; none where no such flag was given."""
+    """Return the rules from the flags. Return None if no rule flag was given."""
     if not any(arguments.has(flag) for flag in RULE_FLAGS):
         return None
     from fleet.actions import ruling
@@ -134,13 +134,13 @@ def _switch(arguments: Arguments, name: str) -> bool | None:
 
 
 def known_coder(session: Session, name: str) -> str:
-    """A coder by its name, built in or described in the settings."""
+    """Return the name of a coder that is built in or described in the settings. Raises BadInput."""
     from fleet.coders import known
 
     try:
         return known(name)
     except BadInput:
-        from fleet.config import load  # reads settings: only for a name that is not built in
+        from fleet.config import load  # reads settings, only for a name that is not built in
 
         return known(name, described=load(session.home, lenient=True).coders)
 

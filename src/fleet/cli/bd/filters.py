@@ -1,4 +1,4 @@
-"""Filter flags, shared by list, ready, count and search."""
+"""Filter flags shared by list, ready, count and search."""
 
 from __future__ import annotations
 
@@ -85,12 +85,12 @@ _INSTANTS = (
 )
 _NUMBERS = ("priority", "priority-min", "priority-max")
 _LISTS = {"label": "labels", "label-any": "any_label", "exclude-label": "not_labels"}
-#: fleet's own fields that have an index or a plain column: asked for directly, not through the metadata.
+#: fleet's own fields with an index or a plain column. They are queried directly, not through the metadata.
 _COLUMNS = ("coder", "account", "mode", "batch", "repo")
 
 
 def read_filter(session: Session) -> Filter:
-    """What the filter flags say; the status is read by `read_statuses`."""
+    """Return the filter from the flags. `read_statuses` reads the status flags."""
     arguments = session.arguments
     found: dict[str, Any] = {name: arguments.text(flag) for flag, name in _TEXTS.items() if arguments.has(flag)}
     found |= {name: value for flag, (name, value) in _SWITCHES.items() if arguments.flag(flag)}
@@ -102,7 +102,7 @@ def read_filter(session: Session) -> Filter:
 
 
 def read_statuses(session: Session) -> tuple[str, ...] | None:
-    """The statuses asked for; none when the flag is absent or says all."""
+    """Return the requested statuses. Return None if the flag is absent or contains `all`."""
     asked = [text for flag in ("status", "state") for text in session.arguments.many(flag)]
     if not asked or "all" in asked:
         return None
@@ -114,13 +114,13 @@ def read_statuses(session: Session) -> tuple[str, ...] | None:
 
 
 def hidden_statuses(session: Session) -> tuple[str, ...]:
-    """What a list leaves out unless it is asked for: what is over or set aside for good."""
+    """Return the statuses that lists hide by default: pinned, and custom statuses that are done or frozen."""
     custom = checks.custom_statuses(session.store.config.all())
     return (Status.PINNED, *(name for name, category in custom.items() if category in ("done", "frozen")))
 
 
 def limit_of(session: Session, default: int) -> int:
-    """How many rows are wanted; 0 is all."""
+    """Return the maximum number of rows; 0 means all. Raises Usage."""
     limit = session.arguments.number("limit", default)
     if limit < 0:
         raise Usage(f'invalid argument "{limit}" for "--limit" flag: 0 (all) or more')

@@ -1,4 +1,4 @@
-"""`fleet bd` where bd has the tasks: the real bd is called with the same words, in the home."""
+"""Forwarding of `fleet bd` to the real bd in the home, for queues that bd stores."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from fleet.home import Home
 
-#: What fleet does itself: a new task has fields that bd does not know.
+#: Verbs that fleet handles itself, because a new task has fields that bd does not know.
 OWN = ("create", "new")
-#: What writes and is soon over: it takes turns with the supervisor, which then sees it at once.
+#: Short writing verbs. They take turns with the supervisor, so that it sees the change at once.
 TURNS = (
     *("update", "close", "done", "reopen", "delete", "dep", "link", "relate", "comment", "comments", "label", "tag"),
     *("assign", "priority", "note", "defer", "undefer", "import", "batch", "q", "unclaim", "reclaim", "heartbeat"),
@@ -30,9 +30,9 @@ TURNS = (
 
 
 def is_forwarded(home: Home, argv: list[str]) -> bool:
-    """Whether the real bd is to answer: a person calls, and it is nothing that fleet does itself.
+    """Return True if a person calls a verb that the real bd must handle.
 
-    An agent's words never go there: its `bd close` hands in, and what it may touch is fleet's to say.
+    An agent's commands are never forwarded. Its `bd close` hands in work, and fleet decides what an agent may change.
     """
     if is_agents(home.root) or not os.path.isdir(home.beads):  # noqa: PTH112
         return False
@@ -42,9 +42,9 @@ def is_forwarded(home: Home, argv: list[str]) -> bool:
 
 
 def forward(home: Home, argv: list[str]) -> int:
-    """Become the real bd; comes back only when that cannot be. Raises StoreAway, and BadInput for what it would change.
+    """Replace this process with the real bd. Raises StoreAway if bd cannot start.
 
-    It takes a number that it cannot hold, and has another then, without a word.
+    Raises BadInput for numbers that bd would silently change because it cannot store them.
     """
     verb = _verb(argv)
     if verb == "update":
@@ -59,7 +59,7 @@ def forward(home: Home, argv: list[str]) -> int:
 
 
 def refuse_numbers(argv: list[str]) -> None:
-    """See that no metadata on this command line has a number that bd would change. Raises BadInput."""
+    """Raise BadInput if metadata on this command line has a number that bd would change."""
     said: dict[str, Any] = {}
     for at, word in enumerate(argv):
         flag, equals, value = word.partition("=")
@@ -67,7 +67,7 @@ def refuse_numbers(argv: list[str]) -> None:
         if flag == "--metadata":
             found = _decoded(value)
             said |= found if isinstance(found, dict) else {}
-        elif flag == "--set-metadata":  # bd takes for a number what looks like one
+        elif flag == "--set-metadata":  # bd treats text that looks like a number as a number
             key, _, text = value.partition("=")
             found = _decoded(text)
             said |= {key: found} if isinstance(found, int | float) else {}
@@ -76,7 +76,10 @@ def refuse_numbers(argv: list[str]) -> None:
 
 
 def _decoded(text: str) -> Any:
-    """What a JSON text says, or the file that it names; nothing where bd is to say what is wrong with it."""
+    """Return the value of a JSON text or of the file that it names.
+
+    Return None if invalid, because bd reports the error.
+    """
     try:
         if text.startswith("@"):
             with open(text[1:], encoding="utf-8") as file:  # noqa: PTH123
@@ -90,4 +93,4 @@ def _verb(argv: list[str]) -> str:
     try:
         return split_verb(argv)[0]
     except FleetError:
-        return ""  # bd has its own way of saying what is wrong with a command line
+        return ""  # bd itself reports what is wrong with the command line

@@ -1,4 +1,4 @@
-"""A plan in JSON: nodes that become tasks, and edges between them or to tasks that exist."""
+"""JSON plans of bd create --graph: nodes become tasks, and edges connect them to each other or to existing tasks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from fleet.cli.bd.session import Session
 
-#: The fields of a node that an issue has under the same name, and those that have a meaning of their own.
+#: Node fields with the same name in an issue, and node fields with their own meaning.
 PLAIN = (
     *("id", "title", "status", "description", "design", "acceptance_criteria", "notes", "spec_id", "external_ref"),
     *("assignee", "owner", "estimated_minutes", "due_at", "defer_until", "labels", "metadata", "ephemeral"),
@@ -37,18 +37,18 @@ MADE_ANEW = ("id", "created_at", "created_by", "updated_at")
 
 
 class Node(Record):
-    """A task to be made, under the name the plan has for it."""
+    """A task to create, with its key in the plan."""
 
     key: str
     draft: tasks.Draft
-    parent: str = ""  # a key of the plan, or an id
+    parent: str = ""  # a key of the plan, or an ID
     refs: dict[str, str] = {}  # noqa: RUF012 - metadata that names other nodes
 
 
 class Tie(Record):
-    """An edge to be made: both ends by key or id."""
+    """An edge to create. Each end is a key or an ID."""
 
-    what: str  # where the plan has it
+    what: str  # its place in the plan
     task: str
     needs: str
     type: str = BLOCKS
@@ -57,7 +57,7 @@ class Tie(Record):
 
 
 def create(session: Session) -> int:
-    """Make everything a plan names, or nothing; with --dry-run only look at it."""
+    """Create all tasks and edges of a plan, or none. With --dry-run, only check the plan."""
     plan = _plan(session.arguments.text("graph"))
     try:
         nodes, ties = read_plan(session, plan)
@@ -74,7 +74,7 @@ def create(session: Session) -> int:
 
 
 def read_plan(session: Session, plan: dict[str, Any]) -> tuple[list[Node], list[Tie]]:
-    """The nodes and ties of a plan, checked as far as it goes without making them. Raises BadInput."""
+    """Return the nodes and edges of a plan, checked as far as possible without creating them. Raises BadInput."""
     objects = _objects(plan, "nodes")
     if not objects:
         raise BadInput("plan has no nodes")

@@ -1,4 +1,4 @@
-"""`bd --help` and `bd <verb> --help`, from the same tables the parser reads."""
+"""Help of `bd --help` and `bd <verb> --help`, from the parser's own tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def show(name: str, rest: list[str]) -> int:
-    """Help for everything, or with `help VERB` for one."""
+    """Print the general help, or with `help VERB` the help of one verb."""
     words = [word for word in rest if not word.startswith("-")]
     if name == "help" and words:
         verb, _ = find_verb(words[0], words[1:])

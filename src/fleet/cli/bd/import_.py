@@ -1,4 +1,4 @@
-"""bd import: takes a file of JSONL in, all of it or nothing."""
+"""bd import: import a JSONL file, all or nothing."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _import(session: Session, stream: BinaryIO, *, rehearse: bool) -> Imported:
 
 
 def _opened(name: str) -> BinaryIO:
-    """The file, or a copy of what is piped in: no transaction waits for somebody else's program to go on."""
+    """Return the file, or a copy of piped input. A transaction must not wait for another program's output."""
     try:
         stream = sys.stdin.buffer if name == "-" else open(name, "rb")  # noqa: PTH123, SIM115
         if stream.seekable() and name != "-":

@@ -1,4 +1,4 @@
-"""bd init: makes the home where there is none, and chooses what ids begin with."""
+"""bd init: create the home if it does not exist, and set the prefix of IDs."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ FLAGS = {
 
 
 def init(session: Session) -> int:
-    """bd init: makes the home where there is none, and chooses the prefix; what is there stays as it is"""
-    from fleet.actions.homes import init as make  # writes settings: not for a call that only asks for help
+    """Create the home if it does not exist, and set the prefix. An existing home keeps its content."""
+    from fleet.actions.homes import init as make  # writes settings; not needed for help
 
     _refuse_unsupported(session)
     if session.arguments.words:

@@ -1,4 +1,4 @@
-"""Issues as bd's lists show them: with their raw dependencies, counts and parent."""
+"""Issues in the format of bd's lists: with raw dependencies, counts and parent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def with_counts(store: Store, found: Iterable[Task]) -> list[dict[str, Any]]:
-    """Issues as lists show them: with their raw dependencies, counts and parent."""
+    """Return the issues as lists show them: with raw dependencies, counts and parent."""
     tasks = list(found)
     ids = [task.id for task in tasks]
     edges: dict[str, list[Edge]] = {}
@@ -34,7 +34,7 @@ def with_counts(store: Store, found: Iterable[Task]) -> list[dict[str, Any]]:
 
 
 def counts(tally: Tally) -> dict[str, int]:
-    """The counts that lists show beside an issue: dependencies only where they hold work up."""
+    """Return the counts that lists show for an issue. Only blocking dependencies are counted."""
     return {
         "dependency_count": tally.blockers,
         "dependent_count": tally.blocked,
@@ -43,7 +43,7 @@ def counts(tally: Tally) -> dict[str, int]:
 
 
 def parent_of(edges: Iterable[Edge]) -> Mapping[str, str]:
-    """The parent among a task's edges, as a field."""
+    """Return the `parent` field from a task's edges, or {} if it has no parent."""
     for each in edges:
         if each.type == "parent-child":
             return {"parent": each.needs}

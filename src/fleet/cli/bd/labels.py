@@ -1,4 +1,4 @@
-"""bd label and tag: words by which tasks are found."""
+"""bd label and tag: labels of tasks."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _find_all(session: Session, words: list[str]) -> list[str]:
 
 
 def _change(session: Session, keys: list[str], patch: Patch) -> list[Task]:
-    """The tasks after the change, all or none; one that has it so already is left alone."""
+    """Change the labels of tasks, all or none, and return the tasks. Tasks without a change are not written."""
     with session.store.atomic():
         found = [session.store.tasks.get(key) for key in keys]
         now = session.store.now()

@@ -1,4 +1,4 @@
-"""bd list: the tasks that are not over, or those a filter picks."""
+"""bd list: unfinished tasks, or the tasks selected by a filter."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def list_tasks(session: Session) -> int:
 
 
 def show_flat(session: Session, found: list[Task]) -> int:
-    """One line each, with what it waits for."""
+    """Print one line per task, with its dependencies."""
     if not found:
         session.say("No issues found.")
         return 0
@@ -81,7 +81,7 @@ def show_flat(session: Session, found: list[Task]) -> int:
 
 
 def show_tree(session: Session, found: list[Task], *, sort: str = "priority") -> None:
-    """Children under their parents, as far as both are in the list."""
+    """Print children under their parents if both are in the list."""
     if not found:
         return
     present = {task.id: task for task in found}
@@ -107,7 +107,7 @@ def show_tree(session: Session, found: list[Task], *, sort: str = "priority") ->
 
 
 def show_total(session: Session, found: list[Task], *, more: bool = False) -> None:
-    """The line below a list: how many there are, or that there are more."""
+    """Print the line below a list: the number of tasks, and whether more match."""
     if not found:
         session.say("No issues found.")
         return

@@ -1,4 +1,4 @@
-"""Where a new task is to be worked on and by what: from flags, the environment and the run that makes it."""
+"""Placement of a new task: directory, coder and host, from flags, the environment and the run that creates it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def placement(session: Session) -> dict[str, str]:
-    """Where a task is to be worked on and by what: what the caller says, stored with the task."""
+    """Return the fields for a task's directory, coder, model, workspace and host. Raises BadInput."""
     arguments, env = session.arguments, os.environ
     found = {"cwd": _cwd(arguments.text("cwd")), "path": env.get("PATH", "")}
     caller = session.caller()
@@ -35,7 +35,7 @@ def placement(session: Session) -> dict[str, str]:
 
 
 def requirements(session: Session, text: str) -> str:
-    """What a task requires of a host: what it did, but for what flags say."""
+    """Return what a task requires of a host: `text` as changed by flags."""
     from fleet.core import host_words
 
     arguments = session.arguments
@@ -44,8 +44,8 @@ def requirements(session: Session, text: str) -> str:
 
 
 def _travelling(session: Session, found: dict[str, str]) -> dict[str, str]:
-    """Where else it may be worked on, of the hosts that share the queue."""
-    from fleet.actions.travelling import placed  # git and its like, for those alone
+    """Return the fields that let other hosts of the shared queue run the task."""
+    from fleet.actions.travelling import placed  # uses git, so it is imported only for shared queues
 
     fields, notes = placed(session.fleet, found)
     for note in notes:

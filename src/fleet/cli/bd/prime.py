@@ -1,4 +1,4 @@
-"""bd prime: what an agent needs to know of the queue, in few words."""
+"""bd prime: a short guide to the queue for agents."""
 
 from __future__ import annotations
 
@@ -103,7 +103,10 @@ def _override(session: Session) -> str:
 
 
 def _own_task(session: Session) -> str:
-    """Which task the asking run works on. A guide that cannot be had would stop an agent, so nothing here does."""
+    """Return a section that names the run's own task, or "".
+
+    Errors are ignored, because a failing guide would stop an agent.
+    """
     if not is_agents(session.home.root) or not session.home.exists:
         return ""
     try:

@@ -1,4 +1,4 @@
-"""bd ready: what can start now; --claim takes the first of it."""
+"""bd ready: tasks that can start now; --claim takes the first one."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _show_plain(session: Session, found: list[Task]) -> None:
 
 
 def _note_more(session: Session, count: int) -> None:
-    # Not "of how many": counting them would cost more than showing them.
+    # The total is not shown: counting the tasks would cost more than showing them.
     tell = session.warn if session.json else session.say
     tell(f"Showing {count} ready issues; there are more. Use --limit 0 for all, or --limit N to raise the cap.")
 

@@ -1,4 +1,4 @@
-"""bd search, stale and children: finding tasks by what they say, by their age, by where they belong."""
+"""bd search, stale and children: find tasks by text, by age or by parent."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ FLAGS = {
 }
 
 USUAL_LIMIT = 50
-LONGEST_AGO_DAYS = 700_000  # a calendar begins with the year 1
+LONGEST_AGO_DAYS = 700_000  # less than the days since the year 1, the first of the calendar
 STALE_STATUSES = (Status.OPEN, Status.IN_PROGRESS, Status.BLOCKED, Status.DEFERRED)
 
 

@@ -1,4 +1,4 @@
-"""One call of `bd`: who calls, in which form to answer, and the queue it works on."""
+"""A call of `bd`: its caller, its output format and its queue."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCHEMA = {"schema_version": 1}
 
 
 class Session:
-    """What a verb needs: its arguments, the queue, the caller, and a way to answer."""
+    """The context of a verb: arguments, queue, caller and output."""
 
     def __init__(self, arguments: Arguments, *, writes: bool) -> None:
         self.arguments = arguments
@@ -41,28 +41,28 @@ class Session:
 
     @property
     def store(self) -> Store:
-        """The queue of the home as the caller may use it; a verb that writes makes the home where there is none."""
+        """Return the queue with the caller's rights. A verb that writes creates the home if it does not exist."""
         if self._store is None:
             if self._writes and not self.home.exists:
                 self._make_home()
             self._fleet = open_fleet(self.home)
             self._store = self._fleet.store
             if self._writes and self.caller() is not None:
-                from fleet.actions.rights import as_seen_by  # only for calls that come from a run
+                from fleet.actions.rights import as_seen_by  # needed only for calls from a run
 
                 self._store = as_seen_by(self._fleet, self.caller())
         return self._store
 
     @property
     def fleet(self) -> Fleet:
-        """The home with its queue open, as its owner may use it."""
+        """Return the home with an open queue and the owner's rights."""
         assert self.store is not None
         assert self._fleet is not None
         return self._fleet
 
     @property
     def actor(self) -> str:
-        """Who is acting: the flag, BEADS_ACTOR, git's user.name, USER."""
+        """Return the acting user's name: the flag, BEADS_ACTOR, BD_ACTOR, git's user.name, or USER."""
         if not self._actor:
             named = os.environ.get("BEADS_ACTOR") or os.environ.get("BD_ACTOR")
             self._actor = named or git_identity()[0] or os.environ.get("USER") or "unknown"
@@ -70,26 +70,29 @@ class Session:
 
     @property
     def owner(self) -> str:
-        """The e-mail address of whoever makes a task."""
+        """Return the e-mail address of the task's creator: GIT_AUTHOR_EMAIL, or git's user.email."""
         return os.environ.get("GIT_AUTHOR_EMAIL") or git_identity()[1]
 
     def caller(self) -> Caller | None:
-        """The run this call comes from, if it comes from one: known by its token or its shim, not by its word."""
+        """Return the run that made this call, or None.
+
+        The run is identified by its token or its shim, never by its own claim.
+        """
         if self._caller is None and is_agents(self.home.root):
-            from fleet.actions.rights import caller_of  # only for calls that come from a run
+            from fleet.actions.rights import caller_of  # needed only for calls from a run
 
             self._caller = caller_of(self.fleet, os.environ.get("FLEET_RUN_TOKEN"))
         return self._caller
 
     def find(self, text: str, *, guess: bool = True, doing: str = "") -> str:
-        """The id of the task meant, in bd's words when there is none, after what was being done."""
+        """Return the ID of the matching task. Raises NoMatch, with bd's message and `doing` in front."""
         try:
             return tasks.find_id(self.store, text, guess=guess)
         except TaskNotFound as error:
             raise NoMatch(text, doing) from error
 
     def answer(self, payload: Any) -> int:
-        """Print a JSON payload in the form asked for."""
+        """Print a JSON payload in the requested form. Return exit code 0."""
         write_json(payload)
         return 0
 
@@ -97,7 +100,7 @@ class Session:
         sys.stdout.write(shown(text) + "\n")
 
     def warn(self, text: str) -> None:
-        """Print a line about something that went on all the same."""
+        """Print a line on stderr about a problem that did not stop the command."""
         sys.stderr.write(shown(text) + "\n")
 
     def close(self) -> None:
@@ -105,14 +108,14 @@ class Session:
             self._fleet.store.close()
 
     def _make_home(self) -> None:
-        from fleet.actions.homes import init  # once in the life of a home
+        from fleet.actions.homes import init  # needed once per home
 
         init(self.home)
         self.warn(f"fleet home initialized at {self.home.root}")
 
 
 class NoMatch(FleetError):
-    """No task fits what was typed."""
+    """No task matches the typed text."""
 
     hint = "`fleet bd list --all` lists the tasks in the queue."
 
@@ -129,12 +132,15 @@ def wants_json(arguments: Arguments) -> bool:
 
 
 def enveloped() -> bool:
-    """Whether answers are wrapped: {"schema_version": 1, "data": …}."""
+    """Return True if answers are wrapped as {"schema_version": 1, "data": …}."""
     return os.environ.get("BD_JSON_ENVELOPE") == "1"
 
 
 def write_json(payload: Any, *, stream: Any = None, compact: bool = False) -> None:
-    """Print a payload as bd does: objects get the schema version, lists stay bare, or all is wrapped."""
+    """Print a payload in the form of bd.
+
+    Objects get the schema version and lists stay bare, unless the wrapped form is requested.
+    """
     if enveloped():
         payload = {**SCHEMA, "data": payload}
     elif payload is None:
@@ -147,7 +153,7 @@ def write_json(payload: Any, *, stream: Any = None, compact: bool = False) -> No
 
 
 def _sorted(value: Any) -> Any:
-    # bd sends an object through a map, whose keys come out in order; lists keep the order of the fields.
+    # bd sends objects through a map, which sorts their keys. In lists, bd keeps the field order of the objects.
     if isinstance(value, dict):
         return {key: _sorted(value[key]) for key in sorted(value)}
     if isinstance(value, list):
@@ -156,7 +162,7 @@ def _sorted(value: Any) -> Any:
 
 
 def git_identity() -> tuple[str, str]:
-    """user.name and user.email as git knows them here; empty without git."""
+    """Return git's user.name and user.email for this directory, or empty strings."""
     found = {"user.name": "", "user.email": ""}
     for line in _output_of("git", "config", "--get-regexp", r"^user\.(name|email)$").splitlines():
         key, _, value = line.partition(" ")
@@ -165,7 +171,10 @@ def git_identity() -> tuple[str, str]:
 
 
 def _output_of(*argv: str) -> str:
-    """What a program prints; empty when it is not there. By hand: importing subprocess costs as much as this call."""
+    """Return the output of a program, or "" if it is missing.
+
+    It uses posix_spawn, because importing subprocess costs as much time as this call.
+    """
     reader, writer = os.pipe()
     try:
         actions = [
@@ -186,7 +195,7 @@ def _output_of(*argv: str) -> str:
 
 
 def read_source(path: str) -> str:
-    """The text of a file, or of stdin for `-`; bounded, UTF-8. Raises BadInput."""
+    """Return the text of a UTF-8 file, or of stdin for `-`. Raises BadInput, also above the size limit."""
     limit = 64 * 1024 * 1024
     try:
         if path == "-":

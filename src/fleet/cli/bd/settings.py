@@ -1,4 +1,4 @@
-"""bd config, and what a queue says of itself: its statuses and types, where it lies, which version serves it."""
+"""bd config, statuses, types, where, info and version: settings and facts of the queue."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 FLAGS: dict[str, str] = {}
 
-#: What clients of bd look for: the version whose behaviour this is.
+#: The bd version whose behavior this program has. Clients of bd read it.
 BD_VERSION = "1.3.0"
 
 PREFIX, STATUSES, TYPES = "issue_prefix", "status.custom", "types.custom"
-#: Where bd keeps settings; only the three above change anything here.
+#: Namespaces of bd's settings. In fleet, only the three settings above have an effect.
 NAMESPACES = (
     *("custom", "status", "types", "claim", "validation", "lint", "create", "export", "import", "sync", "dolt"),
     *("jira", "linear", "github", "gitlab", "notion", "ado", "federation", "routing", "directory", "hierarchy"),
@@ -159,7 +159,7 @@ def version(session: Session) -> int:
 
 
 def config(session: Session) -> dict[str, str]:
-    """The queue's settings, the prefix always among them, and without the key by which hosts know one another."""
+    """Return the queue's settings, always with the prefix and never with the secret key of the hosts."""
     found = {PREFIX: DEFAULT_PREFIX, **session.store.config.all()}
     return {key: found[key] for key in sorted(found) if key != HOSTS_KEY}
 
@@ -178,7 +178,7 @@ def _key(key: str) -> str:
 
 
 def checked(session: Session, key: str, value: str) -> str:
-    """A value that this key may have. Raises BadInput."""
+    """Return a valid value for this setting. Raises BadInput."""
     if key == PREFIX:
         return _unless_in_use(session, prefix_named(value))
     if key == STATUSES:
@@ -192,7 +192,7 @@ def checked(session: Session, key: str, value: str) -> str:
 
 
 def prefix_named(text: str) -> str:
-    """A prefix for ids, as it may be written."""
+    """Return a valid prefix for IDs. Raises BadInput."""
     name = text.strip().rstrip("-")
     plain = name.replace("-", "").replace("_", "")
     if plain.isascii() and plain.isalnum() and name[0].isalpha() and len(name) <= 50:

@@ -1,4 +1,4 @@
-"""bd assign, priority, note, defer, undefer and unclaim: one change in one word."""
+"""bd assign, priority, note, defer, undefer and unclaim: single changes with short commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""bd show: tasks in full, with what they are tied to."""
+"""bd show: tasks in full, with their dependencies."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def show(session: Session) -> int:
 
 
 def details(store: Store, task: Task, wanted: Container[str] = ()) -> dict[str, Any]:
-    """A task as bd show's JSON has it; `wanted` names the flags that add to it."""
+    """Return a task in the JSON format of bd show. `wanted` has the flags that add fields."""
     down = store.edges.find([task.id])
     tally = store.tasks.tallies([task.id])[task.id]
     found = {**issue(task), **_hydrated(store, "dependencies", [(e.needs, e.type) for e in down])}

@@ -1,4 +1,4 @@
-"""The sections a description needs, by the type of the task: what `bd create --validate` asks for."""
+"""Sections that a description needs, by task type, for `bd create --validate`."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ SECTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
 }
 
-#: Another heading that serves as well.
+#: Headings that can replace another heading.
 EQUALS = {"Success Criteria": "Acceptance Criteria"}
 
 
 def check_sections(task_type: str, description: str) -> None:
-    """Refuse a description that lacks what its type needs; all that is missing is told at once. Raises BadInput."""
+    """Raise BadInput if a description lacks sections that its type needs. The error names all missing sections."""
     text = description.lower()
     missing = [
         f"  - ## {heading} ({why})"

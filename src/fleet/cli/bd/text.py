@@ -1,4 +1,4 @@
-"""Issues for people: the marks and lines bd uses, with nothing in them that could drive a terminal."""
+"""Text formats of issues: bd's marks and lines, safe for a terminal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LEGEND = (
 
 
 def shown(lines: str) -> str:
-    """Lines on their way to a terminal: whatever got into them, it cannot drive it."""
+    """Return lines without control characters, so that they cannot control the terminal."""
     return lines if lines.isprintable() else "\n".join(map(clean, lines.split("\n")))
 
 
@@ -34,16 +34,16 @@ def block(text: str, indent: str = "  ") -> str:
 
 
 def mark(task: Task) -> str:
-    """The sign of a task's status; one that waits for others looks blocked."""
+    """Return the mark of a task's status."""
     return MARKS.get(task.status, "◌")
 
 
 def tag(task: Task) -> str:
-    """What a reader should notice: bugs and epics."""
+    """Return a tag for bugs and epics, else ""."""
     return f"[{task.type}] " if task.type in ("bug", "epic") else ""
 
 
 def short(task: Task) -> str:
-    """One line: mark, id, priority, type, title."""
+    """Return one line: mark, ID, priority, type and title."""
     kind = f"{clean(task.type)} " if task.status == Status.CLOSED and not tag(task) else tag(task)
     return f"{mark(task)} {task.id} P{task.priority} {kind}{clean(task.title)}"

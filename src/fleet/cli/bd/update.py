@@ -1,4 +1,4 @@
-"""bd update: changes tasks, each by itself; what failed is told for each."""
+"""bd update: change tasks one by one, and report each failure."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ def update(session: Session) -> int:
 
 
 def update_one(session: Session, text: str, patch: Patch) -> Task:
-    """Everything the flags say, done to one task or not at all."""
+    """Apply all flags to one task, or none, and return the task."""
     arguments, store = session.arguments, session.store
     with store.atomic():
         key = session.find(text, guess=patch.status != Status.CLOSED)
         if any(name in patch.fields for name in ("cwd", "coder", "model")):
-            from fleet.actions.hand_edits import take_hand_edits  # what was said last counts, here or in task.json
+            from fleet.actions.hand_edits import take_hand_edits  # the last change wins, here or in task.json
 
             take_hand_edits(session.fleet, [store.tasks.get(key)])
         _check_guards(session, store.tasks.get(key))
@@ -116,7 +116,7 @@ def update_one(session: Session, text: str, patch: Patch) -> Task:
 
 
 def read_patch(session: Session) -> Patch:
-    """What the flags change, checked before anything is written."""
+    """Return the changes from the flags. All flags are checked before anything is written."""
     arguments, config = session.arguments, session.store.config.all()
     found: dict[str, Any] = dict(fields.texts(arguments))
     if arguments.has("title"):

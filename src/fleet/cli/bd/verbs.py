@@ -1,4 +1,4 @@
-"""The table of bd's verbs: where each is, what it is called with, and whether it writes."""
+"""The table of bd's verbs: module, usage, help, and whether the verb writes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 WRITES, READS = True, False
 
-#: verb: (module of fleet.cli.bd, function, writes, usage, what it does)
+#: verb: (module of fleet.cli.bd, function, writes, usage, help)
 VERBS: dict[str, tuple[str, str, bool, str, str]] = {
     "create": ("create", "create", WRITES, "[title]", "make a task"),
     "q": ("create", "quick", WRITES, "<title>", "make a task, print only its id"),
@@ -72,7 +72,7 @@ VERBS: dict[str, tuple[str, str, bool, str, str]] = {
     "unclaim": ("shortcuts", "unclaim", WRITES, "<id…>", "give back tasks you hold"),
 }
 
-#: Verbs that write only with a certain flag.
+#: Verbs that write only with this flag.
 WRITING_FLAGS = {"ready": "claim"}
 
 ALIASES = {
@@ -86,10 +86,10 @@ ALIASES = {
     "unrelate": "dep unrelate",
 }
 
-#: Verbs that only make sense as the first of two words.
+#: Words that need a second word to form a verb.
 GROUPS = ("label", "config")
 
-#: What bd has and fleet does not, with what to do instead.
+#: Verbs of bd that fleet does not support, with alternatives.
 UNSUPPORTED = {
     "dolt": "there is no dolt here: `fleet bd export -o FILE` and `fleet bd import FILE` move a queue.",
     "sync": "there is nothing to sync: every process of this host shares one database.",
@@ -132,25 +132,25 @@ UNSUPPORTED = {
 
 
 class Verb:
-    """One row of the table, with the means to load what it names."""
+    """A row of the table, which can load its function."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.module, self.function, self.writes, self.usage, self.help = VERBS[name]
 
     def writing(self, arguments: Arguments) -> bool:
-        """Whether it writes when it is called like this."""
+        """Return True if the verb writes with these arguments."""
         if arguments.flag("dry-run"):
             return False
         return self.writes or arguments.flag(WRITING_FLAGS.get(self.name, ""))
 
     def load(self) -> Callable[[Session], int]:
-        """The function that carries it out."""
+        """Return the function that runs the verb."""
         found: Callable[[Session], int] = getattr(self._module(), self.function)
         return found
 
     def flags(self) -> list[Flag]:
-        """The flags it takes besides the global ones."""
+        """Return the verb's own flags, without the global flags."""
         return table(self._module().FLAGS.get(self.function, ""))
 
     def _module(self) -> Any:
@@ -159,7 +159,7 @@ class Verb:
 
 
 def find_verb(name: str, rest: list[str]) -> tuple[Verb, list[str]]:
-    """The verb meant, one or two words of the line, and what is left of it. Raises Usage."""
+    """Return the verb, which has one or two words, and the remaining words. Raises Usage."""
     if name in VERBS or name in GROUPS or f"{name} add" in VERBS:
         for at, word in enumerate(rest):
             pair = ALIASES.get(f"{name} {word}", f"{name} {word}")
