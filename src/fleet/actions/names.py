@@ -1,4 +1,4 @@
-"""What a name means: the exact id of a task, a branch of the repository one is in, or a glob over either."""
+"""The meaning of names in commands: a task's exact id, a branch of the current repository, or a glob over either."""
 
 from __future__ import annotations
 
@@ -21,26 +21,29 @@ if TYPE_CHECKING:
 
 WILD = frozenset("*?[")
 MOST_SHOWN = 5
-#: Whoever names a branch looks for an agent.
+#: The hint for names that fit no task. Most users who name a branch look for an agent.
 HINT = "`fleet list --all` shows the agents and their branches; `fleet bd list --all` the whole queue."
-#: A task in one of these may have left its branch to another.
+#: A task with one of these statuses may have left its branch to another task.
 OVER = (Status.CLOSED, Status.BLOCKED)
 
 
 class Scope:
-    """Whose branches are meant: those of the repository that a directory is in, or of all."""
+    """The repository whose branches are meant: that of a directory, or every repository."""
 
     def __init__(self, directory: str | None = None) -> None:
         self._directory = directory
 
     def has(self, task: Task) -> bool:
-        """Return True if a glob over branches may mean this task's."""
+        """Return True if a glob over branches may match this task."""
         return task.repo == self.repo if self.repo else self._directory is None
 
     @cached_property
     def repo(self) -> str | None:
-        """The main checkout of that repository; none: all are meant. Only asked for where an id does not do."""
-        from fleet.workspaces.repository import NoRepository, NotOwned, find_repository  # costs a process
+        """Return the main checkout of the repository. Return None if every repository is meant.
+
+        Computed only if a name is not an id, because it runs git.
+        """
+        from fleet.workspaces.repository import NoRepository, NotOwned, find_repository  # imported late; runs git
 
         try:
             return find_repository(self._directory).top if self._directory else None
@@ -52,18 +55,19 @@ ANYWHERE = Scope()
 
 
 def is_pattern(fleet: Fleet, name: str) -> bool:
-    """Whether a name is a glob and not the exact name of a task."""
+    """Return True if a name is a glob and not the exact id of a task."""
     return bool(WILD & set(name)) and not _by_id(fleet, name)
 
 
 def find_tasks(
     fleet: Fleet, names: Iterable[str], *, among: Filter | None = None, scope: Scope = ANYWHERE, exact: bool = False
 ) -> list[str]:
-    """The ids that names mean: an exact id, a branch, an id without its prefix or a unique part of it, or a glob.
+    """Return the ids that names mean, without duplicates and in the order of the names.
 
-    With `exact` only whole ids and branches count: for what stops, removes, merges or closes. A glob is over what is
-    `among` others, in the order of its branches. Each id once, in the order named. Raises TaskNotFound, Usage for an
-    ambiguous one, FleetError for a glob that fits nothing.
+    A name is an exact id, a branch, an id without its prefix, a unique part of an id, or a glob. With `exact`, only
+    whole ids and branches count, for commands that stop, remove, merge or close. A glob matches only tasks in `among`;
+    its matches are sorted by branch. Raises TaskNotFound, Usage if a name is ambiguous, and FleetError if a glob fits
+    nothing.
     """
     found: dict[str, None] = {}
     for name in names:
@@ -80,7 +84,7 @@ def find_tasks(
 def find_exactly(
     fleet: Fleet, names: Iterable[str], *, among: Filter | None = None, scope: Scope = ANYWHERE
 ) -> tuple[list[str], list[str]]:
-    """The ids of the tasks that are named one by one, and of the others that a glob fits. Raises as `find_tasks`."""
+    """Return the ids of tasks named exactly, and the other ids that globs match. Raises the errors of `find_tasks`."""
     names = list(names)
     patterns = [name for name in names if is_pattern(fleet, name)]
     exact = find_tasks(fleet, [name for name in names if name not in patterns], scope=scope, exact=True)
@@ -89,7 +93,10 @@ def find_exactly(
 
 
 def find_task(fleet: Fleet, name: str, *, scope: Scope = ANYWHERE, exact: bool = False) -> str:
-    """The id of the one task that a name means. Raises as `find_tasks`, and Usage where it fits several."""
+    """Return the id of the one task that a name means.
+
+    Raises the errors of `find_tasks`, and Usage if it fits several.
+    """
     found = find_tasks(fleet, [name], scope=scope, exact=exact)
     if len(found) > 1:
         raise Usage(f"{name!r} fits {len(found)} tasks: {shown(fleet, found)}", hint="name one of them.")
@@ -102,7 +109,8 @@ def _fitting(fleet: Fleet, pattern: str, among: Filter, scope: Scope) -> list[st
     def fits(task: Task) -> bool:
         if task.branch and scope.has(task) and fnmatchcase(task.branch, pattern):
             return True
-        # `f*` is about branches: all ids begin with `fleet-`, and are meant only if that much was typed.
+        # `f*` is meant for branches. All ids begin with `fleet-`, so a glob matches ids only if it spells that prefix
+        # out.
         spelled = plain.startswith(task.id[: task.id.rfind("-") + 1] or task.id)
         return spelled and fnmatchcase(task.id, pattern) and (not task.repo or scope.has(task))
 
@@ -110,7 +118,7 @@ def _fitting(fleet: Fleet, pattern: str, among: Filter, scope: Scope) -> list[st
 
 
 def by_branch(tasks: Iterable[Task]) -> list[Task]:
-    """Tasks in the order of their branches as people count them, -A2 before -A10; those without one come last."""
+    """Sort tasks by branch with numbers in numeric order: -A2 before -A10. Tasks without a branch come last."""
     return sorted(tasks, key=lambda task: (not task.branch, _counted(task.branch), task.id))
 
 
@@ -119,12 +127,12 @@ def _counted(name: str) -> list[tuple[int, str]]:
 
 
 def shown(fleet: Fleet, ids: Sequence[str]) -> str:
-    """The first of these ids with their branches, in a line."""
+    """Return the first of these ids, with their branches, on one line."""
     return _shown(_with_branches(fleet, ids))
 
 
 def _with_branches(fleet: Fleet, ids: Sequence[str]) -> list[str]:
-    """Ids with their branches, where they have one."""
+    """Return the ids, each with its branch if it has one."""
     branches = {task.id: task.branch for task in fleet.store.tasks.find(Filter(ids=tuple(ids)), sort="id")}
     return [f"{key} ({branches[key]})" if branches.get(key) else key for key in ids]
 
@@ -153,7 +161,11 @@ def _by_id(fleet: Fleet, name: str) -> list[Task]:
 
 
 def _by_branch(fleet: Fleet, branch: str, scope: Scope) -> Task | None:
-    """The task whose branch this is: of several in one repository the newest that is not over, else the newest."""
+    """Return the task with this branch. Return None if no task has it.
+
+    Of several tasks in one repository, prefer the newest unfinished task, else the newest. Raises Usage if tasks of
+    several repositories have the branch.
+    """
     found = fleet.store.tasks.find(Filter(branch=branch, repo=scope.repo), sort="created")
     alive = [task for task in found if task.status not in OVER or task.is_supervised] or found
     newest = list({task.repo: task for task in reversed(alive)}.values())

@@ -1,4 +1,4 @@
-"""What waits in the queue, and what keeps it from starting."""
+"""Counts of the waiting tasks, and the reasons why they do not start."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from fleet.assembly import Fleet
     from fleet.config import Settings
 
-#: So many tasks are looked at, and so many reasons told.
+#: The maximum number of tasks examined, and of reasons reported.
 MOST_TASKS, MOST_REASONS = 1000, 5
 _NO_WORDS = "nobody can offer what is no list of words: see `fleet.requires` in the metadata"
 
 
 class Outlook(NamedTuple):
-    """How much waits, and why nothing more starts."""
+    """The number of waiting tasks, and why no more of them start."""
 
     ready: int
-    later: int  # put off until a moment
+    later: int  # deferred to a later time
     waiting: int  # for other tasks
-    blocked: int  # for a person, but for those that were stopped
+    blocked: int  # needs a person; does not count stopped tasks
     reasons: list[str]
 
 
 def outlook(fleet: Fleet) -> Outlook:
-    """What waits, and what is in its way: judged as the supervisor judges it."""
+    """Return what waits and why, by the same rules as the supervisor."""
     store = fleet.store
     with store.snapshot():
         ready = store.tasks.count(READY)[""]
@@ -56,7 +56,7 @@ def outlook(fleet: Fleet) -> Outlook:
 
 
 def situation(fleet: Fleet, settings: Settings) -> Situation:
-    """What the supervisor would look at now, but for what only it can remember."""
+    """Return the situation as the supervisor would see it now, without the facts that only its memory holds."""
     live = fleet.store.runs.live()
     owner = owner_of(fleet.home, settings) if live else ""
     named = {name or settings.coder for name in fleet.store.claims.waiting_coders()}
@@ -80,7 +80,7 @@ def given_back(fleet: Fleet) -> list[str]:
 
 
 def passed_over(fleet: Fleet) -> int:
-    """Return how many ready tasks the supervisor leaves alone: it was started for those of `create` and its like."""
+    """Return how many ready tasks the supervisor ignores because `create` or a similar command did not make them."""
     note = holder(fleet.home)
     if note is None or not note.get("only_made"):
         return 0
@@ -97,7 +97,7 @@ def _reasons(fleet: Fleet) -> list[str]:
     seen = situation(fleet, settings)
     is_served = holder(fleet.home) is not None
     if not is_served and any(each.takes_work for each in known):
-        found = ["paused"] if seen.paused else []  # it is for others to work, and they know what is in their way
+        found = ["paused"] if seen.paused else []  # other hosts do the work and know their own reasons
     else:
         found = [] if is_served else ["no supervisor runs; `fleet run start` starts one"]
         found += admit(settings, seen.replace(closed=[_drained(each) for each in known if _is_closed(each)])).reasons
@@ -118,7 +118,7 @@ def _drained(seen: Seen) -> str:
 
 
 def unmet(fleet: Fleet, known: Sequence[Seen]) -> list[str]:
-    """Why ready tasks wait that require something of a host, the most frequent reason first."""
+    """Return why ready tasks with host requirements wait, the most frequent reason first."""
     waiting = fleet.store.tasks.find(READY.replace(requires=True), sort="id", limit=MOST_TASKS)
     reasons = Counter(why_not(task.requires, known) for task in waiting)
     found = [(reason, count) for reason, count in reasons.most_common() if reason]
@@ -126,7 +126,7 @@ def unmet(fleet: Fleet, known: Sequence[Seen]) -> list[str]:
 
 
 def why_not(requires: str, known: Sequence[Seen]) -> str:
-    """Why no host takes a task that requires this; empty where one does. Pure."""
+    """Return why no host takes a task with these requirements. Return "" if a host takes it. Pure."""
     words = required(requires)
     if words is None:
         return _NO_WORDS
@@ -134,7 +134,7 @@ def why_not(requires: str, known: Sequence[Seen]) -> str:
     able = [each for each in known if wanted <= set(each.host.offers)]
     if any(each.takes_work for each in able):
         return ""
-    if any(map(is_of_home, words)):  # what it was called before does not matter
+    if any(map(is_of_home, words)):  # ignore earlier names of the host: the one seen last counts
         able = sorted(able, key=lambda each: each.host.seen_at)[-1:]
     if len(able) == 1:
         return f"host {_standing(able[0])}"
@@ -144,7 +144,7 @@ def why_not(requires: str, known: Sequence[Seen]) -> str:
 
 
 def _nobody(words: Sequence[str], known: Sequence[Seen]) -> str:
-    """Why no host at all has these words, here or not."""
+    """Return why no known host, reachable or not, offers these words."""
     for word in words:
         if word.startswith(PIN) and not any(word in each.host.offers for each in known):
             name = named(word, ()).removeprefix(PIN)

@@ -1,4 +1,4 @@
-"""All that one glance shows: what needs a person, what works, what ended since the last look, and totals."""
+"""The overview: what needs a person, what runs, what ended since the last look, and totals."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ if TYPE_CHECKING:
     from fleet.assembly import Fleet
     from fleet.home import Home
 
-#: Looks within this time count as one: what has ended does not vanish at once.
+#: Looks within this time count as one look, so that finished tasks do not vanish at once.
 ONE_LOOK = timedelta(minutes=10)
-#: Before the first look, and after a long absence, results of this time are shown.
+#: The longest period shown: before the first look, and after a long absence.
 LONGEST = timedelta(days=1)
-#: The findings of runs that came to no result, which say nothing of the work.
+#: The findings of runs without a result. They do not count as judged work.
 NO_RESULT = ("", Finding.INCOMPLETE, Finding.INFRA_ERROR)
 
 
 class Today(NamedTuple):
-    """What the runs of one day took and came to."""
+    """The cost and the results of one day's runs."""
 
     cost_usd: float | None
     cost_basis: str
     tokens: int
     verified: int
-    judged: int  # results, verified or not
+    judged: int  # number of results, verified or not
 
 
 class Overview(NamedTuple):
-    """One glance at the fleet."""
+    """The state of the fleet on one page."""
 
     needs: list[Item]
     working: list[Row]
@@ -54,7 +54,7 @@ class Overview(NamedTuple):
     running: int
 
     def view(self) -> dict[str, Any]:
-        """Return all of it as plain data."""
+        """Return the overview as plain data."""
         ahead = self.ahead
         return {
             "needs_you": [each.view() for each in self.needs],
@@ -74,7 +74,7 @@ class Overview(NamedTuple):
 
 
 def overview(fleet: Fleet, scope: Scope, *, midnight: datetime) -> Overview:
-    """Return one glance at all tasks; totals count from `midnight` on."""
+    """Return an overview of all tasks. Totals count from `midnight` on."""
     now = fleet.store.now()
     since = max(last_look(fleet.home, now), now - LONGEST)
     seen = look(fleet, since=since)
@@ -96,7 +96,7 @@ def overview(fleet: Fleet, scope: Scope, *, midnight: datetime) -> Overview:
 
 
 def last_look(home: Home, now: datetime) -> datetime:
-    """Return since when results are new to a person; without an earlier look a day ago."""
+    """Return the time since which results are new to a person. Without an earlier look, that is a day ago."""
     begun, since = _looks(home)
     if begun is None or begun > now:
         return now - LONGEST
@@ -104,7 +104,7 @@ def last_look(home: Home, now: datetime) -> datetime:
 
 
 def note_look(home: Home, now: datetime) -> None:
-    """Remember that a person looked now, unless that belongs to a look before. A home that is read-only is left so."""
+    """Remember that a person looked now, unless this look belongs to an earlier one. Ignore a read-only home."""
     begun, _ = _looks(home)
     if begun is not None and timedelta() <= now - begun < ONE_LOOK:
         return
@@ -116,7 +116,7 @@ def note_look(home: Home, now: datetime) -> None:
 
 
 def _looks(home: Home) -> tuple[datetime | None, datetime | None]:
-    """Return when the last look began, and since when results were new to it."""
+    """Return when the last look began, and since when results were new to it. Return None twice if that is unknown."""
     try:
         told = decode(read_small(home.last_look, 4096).decode())
         at, since = datetime.fromisoformat(told["at"]), datetime.fromisoformat(told["since"])

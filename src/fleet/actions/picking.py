@@ -1,4 +1,4 @@
-"""Picking the best of several: each is verified in the same clean conditions, then all are ranked."""
+"""Picking the best of several candidates: verify each in the same clean conditions, then rank all of them."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
     from fleet.assembly import Fleet
     from fleet.home import Home
 
-#: How the folders of this are called; one that is so old is nobody's any more.
+#: The prefix of verification folders, and the age in seconds after which a folder counts as abandoned.
 FOLDER, LEFT_SECONDS = "pick-", 86_400.0
 NOTHING_TO_RUN = "there is no verify command"
 
 
 class Plan(NamedTuple):
-    """How candidates are verified: all of them alike."""
+    """The verification of all candidates, with the same command and tests."""
 
     wanted: Wanted | None
     tests: tuple[str, ...]
-    why_not: str = ""  # why nothing is run
+    why_not: str = ""  # why no command is run
 
 
 class Pick(NamedTuple):
-    """Candidates in their order, the best first."""
+    """The candidates in order, the best first."""
 
     entries: list[Entry]
     left_out: tuple[tuple[str, str], ...]
@@ -73,9 +73,9 @@ class Pick(NamedTuple):
 
 
 def plan_for(fleet: Fleet, field: Field, command: str = "") -> Plan:
-    """What the candidates are verified with: what is said here, else what all of them agree on.
+    """Return the plan for the candidates: the given command, else the command that all of them share.
 
-    Raises Usage where they do not.
+    Raises Usage if the candidates use different verify commands.
     """
     settings = settings_in(fleet.home, fleet.store, field.view.repository.top)
     if command:
@@ -102,7 +102,7 @@ def plan_for(fleet: Fleet, field: Field, command: str = "") -> Plan:
 
 
 def pick(fleet: Fleet, field: Field, plan: Plan, *, jobs: int, tell: Callable[[Entry], None]) -> Pick:
-    """Verify the candidates, so many at once, and rank them; `tell` hears of each as soon as it is done."""
+    """Verify the candidates, up to `jobs` at once, and rank them. Call `tell` with each entry as soon as it is done."""
     if plan.wanted is None:
         entries = [ranking.entry(each, None, not_verified=plan.why_not) for each in field.candidates]
     else:
@@ -111,7 +111,7 @@ def pick(fleet: Fleet, field: Field, plan: Plan, *, jobs: int, tell: Callable[[E
 
 
 def jobs_for(field: Field) -> int:
-    """How many are verified at once unless somebody says so."""
+    """Return the default number of concurrent verifications."""
     return max(1, min(len(field.candidates), max(2, os.cpu_count() or 2)))
 
 
@@ -132,7 +132,7 @@ async def _verified(home: Home, field: Field, plan: Plan, jobs: int, tell: Calla
                 seen = await verify(
                     launcher, field.view, wanted, room, commit=candidate.tip, base=candidate.base, tests=plan.tests
                 )
-            except (FleetError, OSError) as error:  # one that cannot be looked at does not take the others along
+            except (FleetError, OSError) as error:  # one unreadable candidate must not fail the others
                 seen = Verification(command=wanted.command, commit=candidate.tip, why=f"could not be run: {error}")
             finally:
                 await asyncio.to_thread(shutil.rmtree, f"{folder}-{number}", ignore_errors=True)
@@ -148,7 +148,7 @@ async def _verified(home: Home, field: Field, plan: Plan, jobs: int, tell: Calla
 
 
 def _sweep(home: Home) -> None:
-    """Remove what was left by one that was killed; the checkouts themselves are swept by whoever verifies next."""
+    """Remove abandoned folders of killed processes. The next verification removes their checkouts."""
     for each in Path(home.verify).glob(f"{FOLDER}*"):
         with contextlib.suppress(OSError):
             if time.time() - each.stat().st_mtime > LEFT_SECONDS:
@@ -156,7 +156,7 @@ def _sweep(home: Home) -> None:
 
 
 def _room(home: Home, folder: str, stop: asyncio.Event) -> Room:
-    """A place for one verification; the command's home and its temporary files go with its checkout."""
+    """Return a place for one verification. The command's home and temporary files are in the checkout."""
     checkout = os.path.join(folder, "checkout")  # noqa: PTH118
     env = verify_environment(home, os.environ, scratch=checkout)
     clean = Redactor(secret_values(os.environ)).text
@@ -165,7 +165,7 @@ def _room(home: Home, folder: str, stop: asyncio.Event) -> Room:
 
 @contextlib.contextmanager
 def _heeding(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> Any:
-    """Ctrl-C ends what runs, and leaves nothing of it behind: a shim would go on without us."""
+    """Stop the verifications on Ctrl-C or SIGTERM, so that none is left behind: a shim would continue without us."""
     numbers = []
     for number in (signal.SIGINT, signal.SIGTERM):
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # not in the main thread

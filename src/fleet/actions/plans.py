@@ -1,4 +1,4 @@
-"""Workflow files before they run: checked against the coders there are, and written from a template."""
+"""Workflow files before they run: read, checked against the known coders, and written from a template."""
 
 from __future__ import annotations
 
@@ -22,12 +22,15 @@ if TYPE_CHECKING:
 
 
 def plan_of(home: Home, path: str, *, cwd: str, env: Mapping[str, str]) -> Plan:
-    """The plan in a workflow file. Raises BadWorkflow with every fault, BadInput where it is no such file."""
+    """Return the plan in a workflow file.
+
+    Raises BadWorkflow with every fault, and BadInput if the file is not a workflow file.
+    """
     return plan_from_file(path, known=known_in(load(home, cwd, env)))
 
 
 def plan_in_data(home: Home, data: dict[str, Any], *, cwd: str, env: Mapping[str, str]) -> Plan:
-    """The plan in plain data, as a caller of a tool gives it. Raises BadWorkflow with every fault."""
+    """Return the plan in plain data, as a caller of a tool passes it. Raises BadWorkflow with every fault."""
     settings = load(home, cwd if os.path.isdir(cwd) else None, env)  # noqa: PTH112
     return plan_from_data(data, name="workflow", known=known_in(settings))
 
@@ -37,9 +40,9 @@ def known_in(settings: Settings) -> Known:
 
 
 def knows_accounts(settings: Settings) -> Callable[[str, str], bool]:
-    """Whether a coder has an account of this name; where none is said, whether any has.
+    """Return a predicate: True if a coder has an account of this name, or any coder if none is given.
 
-    Of a queue that hosts share nobody knows what accounts the others have.
+    It is always True for a queue shared by hosts, because the accounts of the other hosts are unknown.
     """
     is_shared = (settings.queue or "").startswith("postgres") or bool(settings.queue_command)
 
@@ -50,7 +53,7 @@ def knows_accounts(settings: Settings) -> Callable[[str, str], bool]:
 
 
 def knows_coders(settings: Settings) -> Callable[[str], bool]:
-    """Whether a name is that of a coder here: a built-in, one that the settings describe, an import string."""
+    """Return a predicate: True if a name is a coder here: built in, described by the settings, or an import string."""
 
     def knows(name: str) -> bool:
         try:
@@ -63,7 +66,7 @@ def knows_coders(settings: Settings) -> Callable[[str], bool]:
 
 
 def write_template(name: str, path: str) -> None:
-    """Put a template into a new file. Raises BadInput where there is no such template, or the file is there already."""
+    """Write a template to a new file. Raises BadInput if the template is unknown or the file exists, and FleetError."""
     data = templates.text(name).encode()
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)

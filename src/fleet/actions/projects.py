@@ -1,4 +1,4 @@
-"""Making a repository a project of fleet: its settings file, by the type of project, and what older files said."""
+"""Projects of fleet: write a repository's settings file from the project type and the user's older files."""
 
 import os
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ FILES: Path = ("setup", "credential_files")
 
 
 class MadeProject(NamedTuple):
-    """What was done for a project, one line each."""
+    """A report of the changes to a project, one line per change."""
 
     top: str
     kind: str
@@ -38,7 +38,7 @@ class MadeProject(NamedTuple):
 
 
 def project_top(home: Home, cwd: str) -> str | None:
-    """The repository around a directory that can be a project: not one whose `.fleet` is the home itself."""
+    """Return the repository around a directory. Return None if its `.fleet` would be the home itself."""
     top = find_checkout(cwd)
     return top if top is not None and str(File(_place(top)).parent) != home.root else None
 
@@ -53,7 +53,7 @@ def init_project(
     force: bool = False,
     caller: Caller | None = None,
 ) -> MadeProject:
-    """Write the settings file of a repository where it has none, and trust what was written here. Raises FleetError."""
+    """Write the settings file of a repository that has none, and trust what was written here. Raises FleetError."""
     refuse_agents(caller, "make a project")
     repository, path = find_repository(top), _place(top)
     if File(path).parent.is_symlink():
@@ -78,7 +78,10 @@ def _place(top: str) -> str:
 
 
 def _trust(fleet: Fleet, repository: Repository, top: str, by: str) -> tuple[list[str], list[str]]:
-    """Trust the commands by this name, if there is one; what was trusted, and what is not."""
+    """Trust the project's commands in the name of `by`, if given.
+
+    Return the trusted lines and notes on untrusted ones.
+    """
     lines = trusting.untrusted_commands(trusting.settings_in(fleet.home, fleet.store, top, {}))
     notes = [f"git's {change}: not trusted" for change in trusting.changed_repository(fleet.store, repository)]
     if by:
@@ -89,7 +92,7 @@ def _trust(fleet: Fleet, repository: Repository, top: str, by: str) -> tuple[lis
 
 
 def _left(top: str, kind: str, path: str, taken: Taken) -> MadeProject:
-    """The file that is there stays; what the older file says comes in where it says nothing."""
+    """Keep the existing file, and add only settings of the older file that it lacks."""
     table = read_table(path)
     checked = check(table, PROJECT)
     refuse(checked.problems, path)
@@ -104,7 +107,10 @@ def _left(top: str, kind: str, path: str, taken: Taken) -> MadeProject:
 
 
 def _written(top: str, kind: str, path: str, found: list[str], taken: Taken) -> MadeProject:
-    """A new file: what the type of project needs, over it the user's older file, over it the project's own."""
+    """Write a new file.
+
+    The project's own values override the user's older file, which overrides the type's defaults.
+    """
     changes, theirs = [], _older(path, found) if taken.path else {}
     if (old := read_bytes(path)) is not None:
         changes.append(f"kept a copy of the old file: {os.path.relpath(keep_copy(path, old), top)}")
@@ -123,7 +129,7 @@ def _written(top: str, kind: str, path: str, found: list[str], taken: Taken) -> 
 
 
 def _older(path: str, found: list[str]) -> dict[Path, Any]:
-    """What a file in ai-fleet's place says: it would be hidden by the new one."""
+    """Return the values of ai-fleet's project files, which the new file would hide."""
     values: dict[Path, Any] = {}
     for each in found:
         if each != path:
@@ -134,7 +140,7 @@ def _older(path: str, found: list[str]) -> dict[Path, Any]:
 
 
 def _wrong(key: Path, value: Any) -> bool:
-    """Whether a directory's name, or whatever else is found in a repository, cannot be a setting."""
+    """Return True if a value found in a repository, such as the directory's name, is not a valid setting."""
     table: Any = list(value) if isinstance(value, tuple) else value
     for part in reversed(key):
         table = {part: table}

@@ -1,4 +1,4 @@
-"""What agents ask, and people's answers: the first one wins and sends the task on its way again."""
+"""Agents' questions and users' answers. The first answer wins. The task reopens after its last open question."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 
 class Asked(NamedTuple):
-    """A question with the task it belongs to."""
+    """A question and its task."""
 
     question: Question
     task: Task | None
-    page: str  # the file that people may answer in
+    page: str  # the file in which users may answer
 
     @property
     def waits(self) -> bool:
-        """Whether somebody should answer it."""
+        """Return True if the question still needs an answer."""
         if self.question.answered_at is not None or self.task is None:
             return False
         return self.task.status == Status.BLOCKED or self.question.source == BY_TOOL
@@ -57,15 +57,15 @@ class Asked(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """What an answer led to."""
+    """The result of an answer."""
 
     question: Question
     task: Task
-    left: int  # questions of the same task that still wait
+    left: int  # number of open questions of the same task
 
 
 def questions(fleet: Fleet, *, everything: bool = False) -> list[Asked]:
-    """The questions that wait for a person, oldest first; with `everything` also the ones that are over."""
+    """Return the questions that wait for a person, oldest first. With `everything`, return the others too."""
     for task_id in {each.task_id for each in fleet.store.questions.find(unanswered=True)}:
         _take_answers(fleet, task_id)
     found = _with_tasks(fleet, fleet.store.questions.find(unanswered=not everything))
@@ -73,7 +73,10 @@ def questions(fleet: Fleet, *, everything: bool = False) -> list[Asked]:
 
 
 def which(fleet: Fleet, name: str) -> Asked:
-    """The question meant by its own id, or by that of the task that asks. Raises QuestionNotFound, Usage."""
+    """Return the question with this id, or the open question of the task with this id.
+
+    Raises QuestionNotFound, Usage if the task asks several, and FleetError if it asks none.
+    """
     try:
         return _with_tasks(fleet, [fleet.store.questions.get(name)])[0]
     except QuestionNotFound as error:
@@ -92,7 +95,7 @@ def which(fleet: Fleet, name: str) -> Asked:
 
 
 def answer(fleet: Fleet, name: str, text: str, *, by: str, caller: Caller | None = None) -> Answered:
-    """Answer a question: in Q&A.md, on record, and, once nothing else is asked, by opening its task again.
+    """Answer a question in Q&A.md and in the store. Reopen its task once no other question is open.
 
     Raises QuestionNotFound, AlreadyAnswered, BadInput, Usage.
     """

@@ -1,4 +1,4 @@
-"""Moving all tasks with their history from one kind of queue to another: copied, compared, only then switched to."""
+"""Moving all tasks and their history between kinds of queue: copy, compare, and only then switch."""
 
 # ruff: noqa: PTH104, PTH108, PTH110
 
@@ -43,17 +43,17 @@ SAME_FILE = {SQLITE, BEADS}
 
 
 class Moved(NamedTuple):
-    """What was moved, or would be."""
+    """A report of what was moved or, in a dry run, would be moved."""
 
     source: str
     target: str
     contents: dict[str, Contents]
-    aside: str = ""  # where what was at the target before is now
+    aside: str = ""  # the new place of what was at the target before
     done: bool = True
 
     @property
     def remark(self) -> str:
-        """What is left to be done by whoever called."""
+        """Return what the caller still has to do. Return "" if nothing."""
         if self.done and os.environ.get("FLEET_QUEUE"):
             return "FLEET_QUEUE in your environment still says where they were: unset it"
         return ""
@@ -72,10 +72,10 @@ class Moved(NamedTuple):
 def migrate(
     home: Home, source: str, target: str, *, tell: Callable[[str, int], None], dry_run: bool, caller: Caller | None
 ) -> Moved:
-    """Move everything from one queue of this home to another. Called again after a kill it goes on.
+    """Move everything from one queue of this home to another. Repeat the call after a kill to continue.
 
-    The source is sealed then, and kept as it was. Tasks that cannot be kept at the target are named before anything is
-    made there. Raises BadInput, IllegalMove, StoreFault, StoreAway.
+    The source is sealed and otherwise stays unchanged. Tasks that the target cannot hold are reported before anything
+    is written there. Raises BadInput, IllegalMove, StoreFault, StoreAway.
     """
     refuse_agents(caller, "move the queue")
     kinds = kind_of(source), kind_of(target)
@@ -106,7 +106,7 @@ def _refuse_places(home: Home, source: str, target: str, kinds: tuple[str, str])
 
 @contextmanager
 def _unsupervised(home: Home) -> Iterator[None]:
-    """While inside, no supervisor starts in this home. Raises IllegalMove where one runs."""
+    """Prevent a supervisor from starting in this home inside the context. Raises IllegalMove if one runs."""
     single = Single(home)
     try:
         single.take()
@@ -120,11 +120,11 @@ def _unsupervised(home: Home) -> Iterator[None]:
 
 
 def _in_place(home: Home, there: Fleet, kinds: tuple[str, str], tell: Callable[[str, int], None]) -> Moved:
-    """Between the home's file and bd, which has a copy of it: only bd has to be told, or asked a last time."""
+    """Move between the home's file and bd. bd has a copy of the file, so only fill bd, or read it a last time."""
     source, aside = there.store.connection, ""
     with source.writing():
-        name = moving.name_of(source)  # bd is told of it, and a kill must not take it back
-    with source.writing():  # a queue in bd asks it for what is new
+        name = moving.name_of(source)  # commit first: bd learns this name, and a kill must not undo it
+    with source.writing():  # a bd queue reads bd's changes here
         _refuse_busy(there)
         before = moving.contents(source)
         if kinds[1] == BEADS:
@@ -141,11 +141,11 @@ def _elsewhere(
     source = there.store.connection
     with source.writing():
         name = moving.name_of(source)
-    # A queue of bd's is told when all of it is there, so that until then it is a file like any other.
+    # bd is filled only after the copy is complete. Until then, the target is a plain SQLite file.
     into = SQLITE if kinds[1] == BEADS else target
     aside = [_room(home, kinds, into, name, there)]
     with open_fleet(home, make=True, migrate=True, queue=into) as here:
-        with source.writing():  # nobody writes there until it is sealed
+        with source.writing():  # prevents writes until the source is sealed
             moving.take_time(source)
             _refuse_busy(there)
             if kinds[0] == BEADS:
@@ -162,18 +162,18 @@ def _elsewhere(
 
 
 def _is_gone(home: Home, kinds: tuple[str, str], source: str) -> bool:
-    """Whether all was moved already, and only the home does not know: a kill came between the two."""
-    # The file alone is asked: one that is sealed takes nothing that is new in bd.
+    """Return True if the source is sealed, but a kill came before the home's settings were switched."""
+    # Open only the file: a sealed queue takes no new changes from bd.
     with open_fleet(home, migrate=True, queue=SQLITE if kinds[0] == BEADS else source) as there:
         return moving.is_sealed(there.store.connection)
 
 
 def _go_over(home: Home, kinds: tuple[str, str], source: str, target: str) -> Moved:
-    """Have the home know that all of it is elsewhere. Raises IllegalMove where that is another place."""
+    """Switch the home to a target that already holds everything. Raises IllegalMove if that is another target."""
     with open_fleet(home, queue=SQLITE if kinds[0] == BEADS else source) as there:
         name, found = moving.name_of(there.store.connection), moving.contents(there.store.connection)
     if kinds[1] != POSTGRES and not os.path.exists(home.database):
-        raise _moved_elsewhere(kinds[0])  # another home did it
+        raise _moved_elsewhere(kinds[0])  # another home moved it
     try:
         with open_fleet(home, queue=SQLITE if kinds[1] == BEADS else target) as here:
             if moving.is_named(here.store.connection, name) and not moving.is_sealed(here.store.connection):
@@ -191,7 +191,7 @@ def _moved_elsewhere(kind: str) -> IllegalMove:
 
 
 def _settle_in(home: Home, here: SqlConnection, kinds: tuple[str, str]) -> None:
-    """Have what is about this machine's disk be so among other hosts too: what is trusted there, and tasks in it."""
+    """Adapt machine-specific records, trust and the tasks' hosts, to whether other hosts share the new queue."""
     is_shared = tuple(kind == POSTGRES for kind in kinds)
     if is_shared[0] != is_shared[1]:
         words = tuple(f"{mark_of(home)}:" if each else "" for each in is_shared)
@@ -201,7 +201,11 @@ def _settle_in(home: Home, here: SqlConnection, kinds: tuple[str, str]) -> None:
 
 
 def _room(home: Home, kinds: tuple[str, str], into: str, name: str, there: Fleet) -> str:
-    """See that there is room at the target: nothing, a part of this very copy, or what was moved away from there."""
+    """Check that the target is empty or holds part of this copy.
+
+    Set aside an earlier queue that was moved away from it. Return the new place of what was set aside, or "" if nothing
+    was. Raises IllegalMove if the target holds other tasks.
+    """
     if kinds[1] != POSTGRES and not os.path.exists(home.database):
         return ""
     stamp = _stamp(there)
@@ -225,7 +229,7 @@ def _stamp(there: Fleet) -> str:
 
 
 def _rename(home: Home, stamp: str) -> str:
-    """Put the home's file aside, with what SQLite keeps beside it."""
+    """Rename the home's file and SQLite's files beside it. Return the new path."""
     aside = f"{home.database}.before-{stamp}"
     for suffix in ("-wal", "-shm", ""):
         if os.path.exists(home.database + suffix):
@@ -240,7 +244,7 @@ def _switch(home: Home, target: str) -> None:
 
 
 def _refuse_busy(fleet: Fleet) -> None:
-    """Raise IllegalMove while agents work, or a host is about to let some: asked again with the queue's lock."""
+    """Raise IllegalMove if agents work or other hosts use the queue. Called again under the queue's lock."""
     live = fleet.store.runs.live()
     if live:
         raise IllegalMove(
@@ -256,7 +260,7 @@ def _refuse_busy(fleet: Fleet) -> None:
 
 
 def _refuse_unfit(fleet: Fleet) -> None:
-    """Raise BadInput for all tasks that bd cannot hold."""
+    """Raise BadInput with all tasks that bd cannot hold."""
     if unfit := {task.id: found for task in fleet.store.tasks.find(Filter(), sort="id") if (found := faults(task))}:
         raise refusal(unfit)
 

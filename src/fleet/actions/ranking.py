@@ -1,4 +1,4 @@
-"""Which of several pieces of work is the best: pure, by what was found, and never by what anybody claims."""
+"""The ranking of candidates. Pure: based on fleet's own findings, never on claims."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from fleet.actions.candidates import Candidate
 
-#: From the best to the worst.
+#: Findings from the best to the worst.
 ORDER = (
     Finding.VERIFIED,
     Finding.UNVERIFIED,
@@ -27,15 +27,15 @@ ORDER = (
     Finding.FABRICATED,
     Finding.OUT_OF_SCOPE,
 )
-#: What a receipt says of how the work came to be; no look at the result takes that back.
+#: Findings about how the work was made. A later verification cannot clear them.
 STAYS = (Finding.FABRICATED, Finding.OUT_OF_SCOPE)
-#: What can win.
+#: Findings that can win.
 GOOD = (Finding.VERIFIED, Finding.UNVERIFIED)
 UNKNOWN = float("inf")
 
 
 class Entry(Record):
-    """A candidate, and what fleet's look at it found."""
+    """A candidate and the result of fleet's verification."""
 
     candidate: Candidate
     finding: str
@@ -52,7 +52,7 @@ class Entry(Record):
 
     @property
     def standing(self) -> tuple[int, int]:
-        """What tells good work from bad: what was found, then tests that passed. Equal ones tie."""
+        """Return the measure of quality: the finding, then the number of passed tests. Equal values tie."""
         return _place(self.finding), -self.passed
 
     def view(self) -> dict[str, Any]:
@@ -66,14 +66,14 @@ class Entry(Record):
 
 
 def entry(candidate: Candidate, verification: Verification | None, *, not_verified: str = "") -> Entry:
-    """What a candidate amounts to, by a look that was the same for all of them."""
+    """Return the entry of a candidate, from a verification that was the same for all candidates."""
     receipt = candidate.receipt
     if receipt is not None and receipt.finding in STAYS:
         shown = tuple(str(each) for each in receipt.told.get("shown") or ())
         return Entry(candidate=candidate, finding=receipt.finding, shown=shown, verification=verification)
     seen = Evidence(
         ending=Ending.FINISHED,
-        tells_tools=False,  # how it came to be was judged before
+        tells_tools=False,  # the run was judged before
         handed_in=True,
         workspace=WORKTREE,
         commits=1,
@@ -87,24 +87,24 @@ def entry(candidate: Candidate, verification: Verification | None, *, not_verifi
 
 
 def ranked(entries: Iterable[Entry]) -> list[Entry]:
-    """The best first: by what was found, tests passed, how little it changes, how quick and how cheap it was."""
+    """Sort the best first: by finding, passed tests, size of the change, time and cost."""
     return sorted(entries, key=_order)
 
 
 def tied(entries: list[Entry]) -> list[Entry]:
-    """Those that are as good as the first of a ranked list, the first included; none where nothing is good."""
+    """Return the entries as good as the first of a ranked list, including the first. Return [] if none is good."""
     if not entries or entries[0].finding not in GOOD:
         return []
     return [each for each in entries if each.standing == entries[0].standing]
 
 
 def with_first(entries: list[Entry], best: Entry) -> list[Entry]:
-    """The same with one of them in front."""
+    """Return the entries with `best` moved to the front."""
     return [best, *(each for each in entries if each is not best)]
 
 
 def winner(entries: list[Entry]) -> Entry | None:
-    """The first of a ranked list, where it is any good."""
+    """Return the first of a ranked list. Return None if it is not good."""
     return entries[0] if entries and entries[0].finding in GOOD else None
 
 
@@ -116,7 +116,7 @@ def _order(each: Entry) -> tuple[tuple[int, int], int, float, float, str]:
 
 
 def _is_blank(candidate: Candidate) -> bool:
-    """Whether its receipt saw only white space change, up to the commit that is looked at."""
+    """Return True if the receipt saw only white space change, and the candidate's tip is still that commit."""
     seen = candidate.receipt.told.get("pieces", {}).get("git") if candidate.receipt else None
     return isinstance(seen, dict) and bool(seen.get("blank")) and seen.get("tip") == candidate.tip
 

@@ -1,4 +1,4 @@
-"""Reading what lies in the home: bounded, and never through a link or a device that an agent may have put there."""
+"""Reading files of the home: with a size limit, and never through a link or device that an agent may have placed."""
 
 # Paths of the home are plain strings.
 # ruff: noqa: PTH116, PTH118, PTH208
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from fleet.home import Home
 
-LARGEST = 16 * 2**20  # more than this nobody reads on a terminal: the end of a larger file is shown
+LARGEST = 16 * 2**20  # of a larger file only the end is shown
 CHUNK = 2**16
 PAUSE_SECONDS = 0.2
 
-#: What `fleet task ID …` shows, and where it lies in the task's folder.
+#: The parts that `fleet task ID …` shows, and their paths in the task's folder.
 PARTS = {
     "log": "log.jsonl",
     "plan": "artifacts/PLAN_AND_STATUS.md",
@@ -33,7 +33,7 @@ PARTS = {
 
 
 class Place(NamedTuple):
-    """A file below a folder that only the user writes to; between the two nothing is trusted."""
+    """A file below a folder that only the user can write. The path between them is not trusted."""
 
     base: str
     rest: str
@@ -43,12 +43,12 @@ class Place(NamedTuple):
 
 
 def part(home: Home, task_id: str, name: str) -> Place:
-    """Where one part of a task's record lies."""
+    """Return the place of one part of a task's record."""
     return Place(home.task(task_id), PARTS[name])
 
 
 def newest_log(home: Home) -> Place:
-    """The log that the supervisor wrote last. Raises FleetError when it never ran."""
+    """Return the log that the supervisor wrote last. Raises FleetError if no log exists."""
     try:
         names = [name for name in os.listdir(home.logging) if name.startswith("fleet-") and name.endswith(".jsonl")]
         places = [Place(home.logging, name) for name in names]
@@ -58,7 +58,10 @@ def newest_log(home: Home) -> Place:
 
 
 def text_of(place: Place, *, lines: int | None = None) -> Iterator[str]:
-    """The text of a file in pieces, or its last lines; of a large one the end. Raises FleetError."""
+    """Yield the text of a file, or its last lines, in pieces.
+
+    Of a large file, yield only the end. Raises FleetError.
+    """
     file = _open(place)
     if file is None:
         raise FleetError(f"there is no {place} yet")
@@ -70,11 +73,14 @@ def text_of(place: Place, *, lines: int | None = None) -> Iterator[str]:
 
 
 def follow(place: Place, is_over: Callable[[], bool], *, lines: int | None = None) -> Iterator[str]:
-    """The text of a file and what is added to it, until `is_over`; it may appear later, or be put in anew."""
+    """Yield the text of a file and everything appended to it until `is_over`.
+
+    The file may appear late or be replaced.
+    """
     file: int | None = None
     try:
         while True:
-            over = is_over()  # asked first: what was written before the end is still read
+            over = is_over()  # checked first, so that text written before the end is still read
             if file is None and (file := _open(place)) is not None:
                 _seek(file, lines)
                 lines = None
@@ -106,7 +112,7 @@ def _open(place: Place) -> int | None:
 
 
 def _seek(file: int, lines: int | None) -> None:
-    """Go to where reading begins: the start, the last lines, or as far back as is ever read."""
+    """Seek to the start, to the last lines, or to the earliest position that the size limit allows."""
     size = os.fstat(file).st_size
     start = max(0, size - LARGEST)
     if lines is not None:
@@ -117,7 +123,7 @@ def _seek(file: int, lines: int | None) -> None:
 def _start_of_last(file: int, size: int, lines: int) -> int:
     at, seen = size, 0
     if size and os.pread(file, 1, size - 1) != b"\n":
-        seen = 1  # a last line without an end counts too
+        seen = 1  # a last line without a newline counts too
     while at > 0 and size - at < LARGEST:
         step = min(CHUNK, at)
         at -= step
@@ -131,7 +137,7 @@ def _start_of_last(file: int, size: int, lines: int) -> int:
 
 
 def _rest(file: int) -> Iterator[str]:
-    """What can be read now, in pieces that end at the end of a line where there is one."""
+    """Yield the text that can be read now, in pieces that end at a line end if possible."""
     kept = b""
     while data := os.read(file, CHUNK):
         whole, newline, kept = (kept + data).rpartition(b"\n")
@@ -151,5 +157,5 @@ def _was_replaced(file: int, path: str) -> bool:
     try:
         there = os.stat(path, follow_symlinks=False)
     except OSError:
-        return False  # it may come back under that name
+        return False  # a file with this name may appear again
     return (here.st_dev, here.st_ino) != (there.st_dev, there.st_ino)

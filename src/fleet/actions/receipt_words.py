@@ -1,4 +1,4 @@
-"""A receipt in plain words: the finding first, then what shows it. Pure; whoever prints it takes care of terminals."""
+"""Receipts in plain words: the finding first, then its evidence. Pure. Callers must escape the text for terminals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fleet.core.receipt import Receipt
     from fleet.core.run import Run
 
-#: What each finding means, for somebody who sees the word for the first time.
+#: The meaning of each finding, for readers who do not know the word.
 MEANING = {
     Finding.VERIFIED: "real work, and fleet's own look at it ended well",
     Finding.UNVERIFIED: "nothing has proven its work",
@@ -30,12 +30,12 @@ WIDTH = 12
 
 
 def headline(receipt: Receipt) -> str:
-    """One line: which run, and what its receipt shows."""
+    """Return one line with the run and the finding."""
     return f"{receipt.run_id}: {receipt.finding} – {meaning(receipt)}"
 
 
 def meaning(receipt: Receipt) -> str:
-    """Return what a receipt's finding means. Work is called real only if git shows the run's own changes."""
+    """Return the meaning of a receipt's finding. Work is called real only if git shows the run's own changes."""
     git = (receipt.told.get("pieces") or {}).get("git")
     git = git if isinstance(git, dict) else {}
     if receipt.finding == Finding.UNVERIFIED:
@@ -51,7 +51,7 @@ def meaning(receipt: Receipt) -> str:
 
 
 def _has_content(git: Mapping[str, Any]) -> bool:
-    """Return True unless git shows files alone whose content is as it was, or empty, or elsewhere."""
+    """Return False if git shows no changed file, or only files that are empty, moved or unchanged in content."""
     rows = [each for each in git.get("files") or () if isinstance(each, dict) and not each.get("submodule")]
     if not git.get("files"):
         return git.get("file_count") is None
@@ -59,7 +59,7 @@ def _has_content(git: Mapping[str, Any]) -> bool:
 
 
 def lines(receipt: Receipt, run: Run | None = None) -> list[str]:
-    """All of it, a line each: labels to the left, what belongs to them to the right."""
+    """Return the whole receipt as lines: labels on the left, values on the right."""
     found = [headline(receipt)]
     for label, words in sections(receipt, run):
         for number, line in enumerate(words):
@@ -68,9 +68,9 @@ def lines(receipt: Receipt, run: Run | None = None) -> list[str]:
 
 
 def sections(receipt: Receipt, run: Run | None = None, *, output: bool = True) -> list[tuple[str, list[str]]]:
-    """What there is to say, by label; what nothing is known about is left out.
+    """Return the known facts by label. Labels without facts are left out.
 
-    Without `output`, nothing is quoted of what the verify command printed.
+    Without `output`, the verify command's output is not quoted.
     """
     told = receipt.told
     pieces = told.get("pieces") or {}
@@ -106,7 +106,7 @@ def _who(receipt: Receipt, run: Run | None, spawn: Mapping[str, Any]) -> list[st
 
 
 def cost_in_words(run: Run) -> str:
-    """Return what a run cost, and by which prices if fleet computed it."""
+    """Return the cost of a run and, if fleet computed it, the price list."""
     cost, basis = f"${run.cost_usd or 0.0:.4f}", run.cost_basis.partition(":")[0]
     if basis == COMPUTED:
         return f"{cost} computed by the prices of {run.prices}"
@@ -190,7 +190,7 @@ def _tests(verify: Mapping[str, Any]) -> str:
 
 
 def _tail(verify: Mapping[str, Any]) -> list[str]:
-    """The end of what the command printed: all that is kept where it failed, else a line or two."""
+    """Return the last lines of the command's output: up to 20 if it failed, else up to 3."""
     ended_well = verify.get("status") == 0 and not verify.get("why")
     return str(verify.get("tail") or "").rstrip().splitlines()[-(3 if ended_well else 20) :]
 

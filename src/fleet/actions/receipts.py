@@ -1,4 +1,4 @@
-"""Receipts as people ask for them: that of a run, and whether it and its chain are as they were made."""
+"""Receipts for users: find the receipt of a run, and check it and its chain for changes."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from fleet.core.task import Task
 
 FILE = "receipt.json"
-#: The name of a run: that of its task, and its number.
+#: The id of a run: the id of its task, a slash and its number.
 RUN = re.compile(r"(.+)/(\d{1,9})")
-#: What the file says besides the body of the row.
+#: Fields of the file that are not in the body of the stored row.
 OUTSIDE = ("run_id", "task_id", "owner", "previous", "hash")
 MOST_FAULTS = 20
 
 
 class Shown(NamedTuple):
-    """A task, one of its runs, and what was seen of it."""
+    """A task, one of its runs and the run's receipt."""
 
     task: Task
     run: Run | None
     receipt: Receipt
-    others: int  # how many more receipts the task has
+    others: int  # number of the task's other receipts
 
     def view(self, fleet: Fleet) -> dict[str, Any]:
         receipt = self.receipt
@@ -47,20 +47,20 @@ class Shown(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """What a look at a receipt and its chain found."""
+    """The result of checking a receipt and its chain."""
 
-    receipts: int  # how many the chain has
-    faults: list[str]  # what is not as it was made, in words
-    notes: list[str]  # what could not be looked at
+    receipts: int  # length of the chain
+    faults: list[str]  # differences from what was recorded
+    notes: list[str]  # what could not be checked
 
     def view(self) -> dict[str, Any]:
         return {"ok": not self.faults, "receipts": self.receipts, "faults": self.faults, "notes": self.notes}
 
 
 def find_receipt(fleet: Fleet, name: str, number: int | None = None, scope: Scope = ANYWHERE) -> Shown:
-    """The receipt of the run that a name means: a run itself, or the last of a task that has one.
+    """Return the receipt of the run that a name means: the named run, or the latest run of a task with a receipt.
 
-    Raises as `find_task`, and FleetError where nothing was recorded.
+    Raises the errors of `find_task`, and FleetError if no receipt exists.
     """
     key, number = _meant(fleet, name, number, scope)
     found = fleet.store.receipts.of_task(key)
@@ -80,7 +80,7 @@ def find_receipt(fleet: Fleet, name: str, number: int | None = None, scope: Scop
 
 
 def check(fleet: Fleet, shown: Shown) -> Checked:
-    """Whether a receipt, the chain it stands in, its run and its file agree with each other."""
+    """Check that a receipt agrees with its hash, its chain, its run and its file."""
     receipt, run = shown.receipt, shown.run
     chain = fleet.store.receipts.chain(receipt.owner)
     faults = [f"{receipt.run_id}: {flaw}" for flaw in flaws(receipt)]
@@ -96,7 +96,10 @@ def check(fleet: Fleet, shown: Shown) -> Checked:
 
 
 def _meant(fleet: Fleet, name: str, number: int | None, scope: Scope) -> tuple[str, int | None]:
-    """The task and perhaps the number of a run; a branch may look like a run, and a run on record comes first."""
+    """Return the task, and the run's number if known.
+
+    A recorded run comes first, because a branch may look like a run.
+    """
     if run := fleet.store.runs.get(name):
         return run.task_id, run.number
     try:
@@ -109,7 +112,7 @@ def _meant(fleet: Fleet, name: str, number: int | None, scope: Scope) -> tuple[s
 
 
 def _breaks(chain: list[Receipt], receipt: Receipt) -> list[str]:
-    """Where a chain does not hold: one that is not as it was made, or does not name the one before it."""
+    """Return the faults of a chain: receipts that were changed, or that do not name the receipt before them."""
     found, before = [], ""
     for each in chain:
         if each.run_id != receipt.run_id:
@@ -123,7 +126,7 @@ def _breaks(chain: list[Receipt], receipt: Receipt) -> list[str]:
 
 
 def _file(fleet: Fleet, shown: Shown) -> tuple[list[str], list[str]]:
-    """What the file beside the run says otherwise; and why it could not be asked. An agent can write there."""
+    """Return how the file beside the run differs, and why it could not be read. An agent can write there."""
     receipt, run = shown.receipt, shown.run
     if run is None:
         return [], []

@@ -1,4 +1,4 @@
-"""Remove worktrees of tasks, here or by their host, and report how to get back what was saved of them."""
+"""Removal of tasks' worktrees, here or by another host, with the commands that restore what was saved."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ AT_ONCE = 4
 
 
 class Removal(NamedTuple):
-    """What became of one worktree."""
+    """The result for one worktree."""
 
     workspace: Workspace
     saved: Saved
     removed: bool
     why_not: str = ""
-    branch_kept: str = ""  # the ref that keeps the tip of a branch that was deleted
-    note: str = ""  # what was not done besides
-    later: str = ""  # who removes it, and when, where that is for another host
+    branch_kept: str = ""  # the ref that keeps the tip of a deleted branch
+    note: str = ""  # what else was not done
+    later: str = ""  # which other host removes the worktree, and when
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """Lines for a shell, each of which brings a part of it back, a deleted branch included."""
+        """Return shell commands, each of which restores a part, including a deleted branch."""
         if not self.branch_kept:
             return self.saved.commands
         space = self.workspace
@@ -69,7 +69,10 @@ class Removal(NamedTuple):
 
 
 def wait_for_end(fleet: Fleet, ids: Sequence[str], seconds: float) -> list[str]:
-    """Wait until no agent of these tasks lives and nobody holds them; the ids of those that do after so long."""
+    """Wait until these tasks have no live agent and no claim.
+
+    Return the ids of those that still have one at the end.
+    """
     began, pauses = time.monotonic(), growing_pauses(0.01, 0.2, 1.1)
     while True:
         with fleet.store.snapshot():
@@ -88,15 +91,15 @@ def wait_for_end(fleet: Fleet, ids: Sequence[str], seconds: float) -> list[str]:
 def remove(
     fleet: Fleet, ids: Sequence[str], *, with_branch: bool = False, without_ignored: bool = False
 ) -> list[Removal]:
-    """Save and remove the worktrees of tasks whose agents have ended. One that cannot be saved stays, with the reason.
+    """Save and remove the worktrees of tasks whose agents have ended.
 
-    Another host's worktrees are left to that host. Call `sweep` afterwards to delete from the disk what was removed.
-    Raises IllegalMove for a task that somebody works on.
+    A worktree that cannot be saved stays, with a reason. Other hosts remove their own worktrees. Call `sweep`
+    afterwards to delete the removed ones from the disk. Raises IllegalMove if a task is being worked on.
     """
     relocate(fleet.home, fleet.store)
     saving = load(fleet.home, env={}, lenient=True).saving
     wished = {"with_branch": with_branch, "without_ignored": without_ignored}
-    with fleet.store.atomic():  # one write for all of them
+    with fleet.store.atomic():  # one write for all tasks
         left = [each for key in ids if (each := _left_elsewhere(fleet, key, wished))]
         own = [key for key in ids if key not in {each.workspace.task_id for each in left}]
         plans = [removal.begin(fleet.home, fleet.store, key, saving, with_ignored=not without_ignored) for key in own]
@@ -126,7 +129,7 @@ def _left_elsewhere(fleet: Fleet, task_id: str, wished: dict[str, bool]) -> Remo
 
 
 def sweep(removals: Sequence[Removal], fleet: Fleet) -> None:
-    """Delete from the disk what was taken away."""
+    """Delete removed worktrees from the disk."""
     removed = [each.workspace for each in removals if each.removed and not is_elsewhere(fleet, each.workspace.host)]
     for path, space in {space.path: space for space in removed}.items():
         sweep_away(Work(fleet.home, space).repository, path)
@@ -141,7 +144,7 @@ def _removed(home: Home, plan: removal.Plan) -> Removal:
 
 
 def _tear_down(home: Home, plan: removal.Plan) -> None:
-    import asyncio  # costs more than the rest, and few projects have such commands
+    import asyncio  # slow to import, and few projects have teardown commands
 
     from fleet.engine.teardown import tear_down
 

@@ -1,4 +1,4 @@
-"""Bringing worktrees, sessions, branches and tasks in line after a kill or a hand that reached in, losing nothing."""
+"""Repair of worktrees, sessions, branches and tasks after a kill or manual changes, without losing anything."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 def repair(fleet: Fleet, scope: Scope, *, caller: Caller | None = None) -> list[str]:
-    """Bring everything in line for one repository, or for all; what was done, a line each."""
+    """Repair everything in one repository, or in all. Return a report, one line per repair or problem."""
     refuse_agents(caller, "repair worktrees")
     moved = relocate(fleet.home, fleet.store)
     done = [moved] if moved else []
@@ -59,7 +59,7 @@ def repair(fleet: Fleet, scope: Scope, *, caller: Caller | None = None) -> list[
 
 
 def _workspaces(fleet: Fleet, scope: Scope) -> Iterator[str]:
-    """What is on record: half made, half removed, or gone from the disk."""
+    """Repair recorded worktrees that are half made, half removed, or gone from the disk."""
     held = _held(fleet)
     for space in _spaces(fleet, scope):
         is_there = os.path.isdir(space.path)  # noqa: PTH112
@@ -79,13 +79,13 @@ def _workspaces(fleet: Fleet, scope: Scope) -> Iterator[str]:
 
 
 def _spaces(fleet: Fleet, scope: Scope) -> list[Workspace]:
-    """The worktrees of this host that are not gone, as far as their repositories are at their places."""
+    """Return this host's existing worktrees, except those whose repositories are gone."""
     found = [space for space in here(fleet, fleet.store.workspaces.find()) if scope.repo in (None, space.repo)]
     return [space for space in found if not is_gone(space.common)]
 
 
 def _repositories(fleet: Fleet, scope: Scope) -> Iterator[str]:
-    """Repositories that are not at their places: nothing can be said of their worktrees."""
+    """Report repositories that are not at their places. Their worktrees cannot be checked."""
     for place, number in gone_repositories(fleet).items():
         if scope.repo in (None, place):
             error = RepositoryGone(place)
@@ -93,7 +93,7 @@ def _repositories(fleet: Fleet, scope: Scope) -> Iterator[str]:
 
 
 def _branches(fleet: Fleet, scope: Scope) -> Iterator[str]:
-    """Branches that somebody deleted below their worktrees."""
+    """Restore branches that were deleted while checked out in their worktrees."""
     held = _held(fleet)
     for space in _spaces(fleet, scope):
         work = Work(fleet.home, space)
@@ -120,7 +120,7 @@ def _restored(fleet: Fleet, work: Work) -> str:
 
 
 def _held(fleet: Fleet) -> set[str]:
-    """The tasks that somebody is at work on."""
+    """Return the tasks with a live agent or a claim."""
     live = {run.task_id for run in fleet.store.runs.live()} | {task_id for task_id, _ in living(fleet.home)}
     return live | {task.id for task in _claimed(fleet)}
 
@@ -147,13 +147,16 @@ def _remove(fleet: Fleet, space: Workspace, why: str) -> Iterator[str]:
 
 
 def _undone(fleet: Fleet, space: Workspace) -> str:
-    """A worktree that was never made ready: no agent was in it, so nothing of it need be kept."""
+    """Remove a worktree that was never finished. No agent worked in it, so nothing needs saving."""
     take_back(fleet.home, fleet.store, space.task_id)
     return f"{space.branch}: took back its worktree, which was never finished"
 
 
 def _strangers(fleet: Fleet, scope: Scope, alive: list[Stray]) -> Iterator[str]:
-    """Worktrees in fleet's own place that are not on record, and in which none of these agents may work."""
+    """Report unrecorded worktrees in fleet's folders that none of these live agents uses.
+
+    Report nothing if the directory of some agent is unknown.
+    """
     if any(not stray.cwd for stray in alive):
         return
     used = {os.path.realpath(stray.cwd) for stray in alive}
@@ -173,16 +176,16 @@ def _strangers(fleet: Fleet, scope: Scope, alive: list[Stray]) -> Iterator[str]:
 
 
 def _roots(home: Home, repository: Repository, settings: Settings) -> tuple[str, ...]:
-    """The folders below which worktrees are fleet's, each with a slash at its end."""
+    """Return the folders below which fleet's worktrees are, each with a trailing slash."""
     own = os.path.dirname(worktree_path(home, repository, settings, "any"))  # noqa: PTH120
     around = f"{os.path.realpath(os.path.dirname(own))}/"  # noqa: PTH120
-    # One that holds the repository too holds what people put beside it.
+    # A folder that also holds the repository may hold the user's own folders too.
     ours = f"{os.path.realpath(own)}/" if repository.top.startswith(around) else around
     return f"{os.path.realpath(home.worktrees)}/", ours
 
 
 def _sessions(fleet: Fleet, scope: Scope) -> Iterator[str]:
-    """Sessions whose agent has ended, or is not on record."""
+    """Close sessions whose agent has ended. Report sessions that are not recorded."""
     runs = [run for run in fleet.store.runs.live() if run.session_name]
     sockets = {run.launcher.partition(":")[2] for run in runs} | {load(fleet.home, env={}, lenient=True).tmux.socket}
     prefix = Choice(fleet).settings(scope.repo or "").tmux.prefix
@@ -196,7 +199,7 @@ def _sessions(fleet: Fleet, scope: Scope) -> Iterator[str]:
                 close_terminal(socket, name)
                 yield f"session {name}: closed, its agent has ended"
             elif prefix and name.startswith(prefix) and name not in starting:
-                # It may be a person's, or another home's: whoever looks at it knows.
+                # It may belong to the user or to another home, so let the user decide.
                 look = (
                     f"`tmux -L {socket} attach -t ={name}` shows it, `tmux -L {socket} kill-session -t ={name}` ends it"
                 )
@@ -204,7 +207,7 @@ def _sessions(fleet: Fleet, scope: Scope) -> Iterator[str]:
 
 
 def _runs(fleet: Fleet) -> Iterator[str]:
-    """Runs that are on record as live, and have no agent, or one whose task is closed: a supervisor settles them."""
+    """Report runs recorded as live without an agent, and agents whose task is closed. A supervisor settles both."""
     if holder(fleet.home) is not None:
         return
     runs = [run for run in fleet.store.runs.live() if not is_elsewhere(fleet, run.owner)]

@@ -1,4 +1,4 @@
-"""The repositories that tasks of this host work in."""
+"""The repositories that tasks of this host use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def gone_repositories(fleet: Fleet) -> dict[str, int]:
-    """Where a repository should be and is not, each with how many tasks need it."""
+    """Return the paths of missing repositories, each with the number of tasks that need it."""
     waiting = fleet.store.tasks.find(Filter(workspace=WORKTREE, unfinished=True), sort="id")
     needed = {task.id: task.repo for task in waiting if task.repo and not task.remote}
     needed |= {space.task_id: space.repo for space in here(fleet, fleet.store.workspaces.find())}

@@ -1,7 +1,7 @@
-"""The text of a pull request: what was asked, what the receipt shows, what it cost. Pure.
+"""The text of a pull request: the task, its receipt and its cost. Pure.
 
-What agents and tasks say stands in fences, where nobody is called by an @ and no #1 is closed by a word before it. The
-title cannot have a fence: there a space without a width breaks such words up.
+Text from agents and tasks is put in fences. There, an @ notifies nobody and a word before #1 closes no issue. The title
+cannot have a fence, so a zero-width space breaks such references.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from fleet.core.run import Run
     from fleet.core.task import Task
 
-#: What a forge takes at most is 65,536 characters.
+#: Limits on the length of the text and its parts. A forge accepts 65,536 characters at most.
 LONGEST, LONGEST_TITLE, LONGEST_ASKED, LONGEST_RECEIPT = 60_000, 200, 8_000, 30_000
 NO_WIDTH = "\u200b"
-#: What a forge makes a link, a call or an order of: @name, #1, GH-1.
+#: The references that a forge acts on: @name, #1, GH-1.
 CALLS = re.compile(r"([@#])(?=\w)|(?<=[Gg][Hh])(-)(?=\d)")
 FENCE = re.compile(r"`{3,}")
-#: A row of signs that would need a fence longer than itself.
+#: A row of backticks that would need an even longer fence, and its replacement.
 ROW, LONGEST_ROW = re.compile(r"`{21,}"), "`" * 20
-#: The folders of a path of this machine; URLs and what is relative are none.
+#: The folders of an absolute path on this machine. URLs and relative paths do not match.
 PATHS = re.compile(
     r"(?:(?<![\w./~-])|(?<=\s-\w))(?:file://)?"
     r"/(?:home|Users|root|tmp|var|private|Volumes|opt|mnt|media|srv|usr|etc|run|data|nix|s?bin|Library|work\w*)"
@@ -45,7 +45,10 @@ def title_of(task: Task) -> str:
 
 
 def text_of(task: Task, receipt: Receipt | None, runs: Sequence[Run], *, commit: str, output: bool = False) -> str:
-    """What a request says, and what a comment about a later result does; with `output`, what verify printed too."""
+    """Return the text of a request, or of a comment on a later result.
+
+    With `output`, it includes the verify command's output.
+    """
     run = next((each for each in runs if receipt is not None and each.id == receipt.run_id), None)
     finding = receipt.finding if receipt else task.finding
     means = meaning(receipt) if receipt else MEANING.get(finding, "nothing is known about the work")
@@ -70,7 +73,7 @@ def hide_places(text: str, places: Iterable[str]) -> str:
 
 
 def fenced(text: str, longest: int) -> str:
-    """Somebody else's text, as it is and without effect: in a fence that is longer than any in it."""
+    """Return foreign text unchanged but inert: in a fence longer than any fence inside."""
     plain = ROW.sub(LONGEST_ROW, _plain(text))
     plain = plain if len(plain) <= longest else plain[:longest] + CUT
     fence = "`" * (max([2, *(len(found) for found in FENCE.findall(plain))]) + 1)
@@ -78,13 +81,13 @@ def fenced(text: str, longest: int) -> str:
 
 
 def quiet(text: str) -> str:
-    """A text outside of a fence that calls nobody and closes nothing, nor is anything but text."""
+    """Return a text that notifies nobody, closes no issue and contains no markup, for use outside of a fence."""
     broken = CALLS.sub(lambda found: f"{found[0]}{NO_WIDTH}", text)
     return broken.replace("<", "‹").replace("://", f":{NO_WIDTH}//")
 
 
 def _plain(text: str) -> str:
-    """Without anything that a reader would not see: what else is no sign or line's end is shown as a mark."""
+    """Return a text without invisible characters: each of them is replaced by a visible mark."""
     return "".join(char if char.isprintable() or char in "\n\t" else "�" for char in text.replace("\r\n", "\n"))
 
 

@@ -1,4 +1,4 @@
-"""`gh`, the program that talks to the forge for the user: found on the PATH and run by argument lists."""
+"""The `gh` program, which calls the forge for the user. It is found on the PATH and run with argument lists."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 PROGRAM = "gh"
 PATIENCE_SECONDS = 120.0
-#: It answers for programs: no question, no colour, no word about its own updates.
+#: Settings that make `gh` suitable for programs: no prompts, color, update notices or pager.
 FOR_PROGRAMS = {"GH_PROMPT_DISABLED": "1", "NO_COLOR": "1", "GH_NO_UPDATE_NOTIFIER": "1", "GH_PAGER": "cat"}
 MOST_LISTED = 20
 
 
 class Opened(NamedTuple):
-    """A pull request that is there."""
+    """An open pull request."""
 
     number: int
     url: str
@@ -40,7 +40,10 @@ class Gh:
         return self._program is not None
 
     def find(self, branch: str) -> Opened | None:
-        """The open request of a branch of this repository itself; one of the same name in a fork is another's."""
+        """Return the open request of a branch of this repository. Ignore branches with the same name in forks.
+
+        Return None if no request is open. Raises FleetError.
+        """
         fields = "number,url,headRefName,isCrossRepository"
         words = ("pr", "list", "--head", branch, "--state", "open", "--limit", str(MOST_LISTED), "--json", fields)
         told = self._run(words)
@@ -80,6 +83,6 @@ class Gh:
 
 
 def opening(branch: str, title: str, *, base: str, draft: bool) -> tuple[str, ...]:
-    """The words that open a request, but for its text."""
+    """Return the arguments that open a request, without its text."""
     words = ("pr", "create", "--head", branch, "--title", title)
     return (*words, *(("--base", base) if base else ()), *(("--draft",) if draft else ()))

@@ -1,6 +1,6 @@
-"""Pull requests: a task's branch pushed, and opened for review with its receipt as the text; later ones as comments.
+"""Pull requests: push a task's branch and open a request with its receipt as the text. Later receipts become comments.
 
-What was said about a task is on record where no agent can write: each receipt is told once.
+What was posted is recorded where no agent can write, so that each receipt is posted once.
 """
 
 from __future__ import annotations
@@ -31,61 +31,61 @@ if TYPE_CHECKING:
     from fleet.core.task import Caller, Task
     from fleet.core.workspace import Workspace
 
-#: The kind of the record of what was said.
+#: The kind of the record of posted texts.
 KIND = "pull request"
-#: Where the text lies when there is no gh, in the task's folder.
+#: The file in the task's folder that holds the text if `gh` is missing.
 FILE = "pull-request.md"
 
 
 class Did:
-    """The words for what came of it."""
+    """The names of the possible results."""
 
     OPENED = "opened"
     COMMENTED = "commented"
-    UNCHANGED = "unchanged"  # it is open, and says all of this already
-    PREPARED = "prepared"  # there is no gh: the user runs the command
+    UNCHANGED = "unchanged"  # it is open and already contains this text
+    PREPARED = "prepared"  # gh is missing, so the user runs the command
     WOULD = "would open or comment"  # a dry run
 
 
 class Wish(NamedTuple):
-    """What the user said."""
+    """The user's options."""
 
     base: str = ""
     remote: str = ""
     draft: bool = False
     dry_run: bool = False
-    output: bool = False  # quote what the verify command printed
+    output: bool = False  # quote the verify command's output
 
 
 class Request(NamedTuple):
-    """A request to be made: what is pushed where, and what it says."""
+    """A request to open: what to push, where to push it, and the text."""
 
     task: Task
     repository: Repository
     branch: str
     commit: str
     remote: str
-    base: str  # empty: the forge's usual one
+    base: str  # empty: the default branch of the forge
     title: str
     text: str
     finding: str
-    mark: str  # what the text is known by: its receipt, or where there is none its commit
+    mark: str  # identifies the text: the receipt's hash, or the commit if no receipt exists
     draft: bool
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What gh is told to open it."""
+        """Return the arguments for `gh` that open the request."""
         return opening(self.branch, self.title, base=self.base, draft=self.draft)
 
 
 class Requested(NamedTuple):
-    """What came of it."""
+    """The result of a request."""
 
     request: Request
     did: str
     url: str = ""
-    command: str = ""  # what the user has to run
-    said: tuple[str, ...] = ()  # by the other side of the push
+    command: str = ""  # the command that the user has to run
+    said: tuple[str, ...] = ()  # output of the remote during the push
 
     def view(self) -> dict[str, Any]:
         made = self.request
@@ -107,9 +107,9 @@ class Requested(NamedTuple):
 def request(
     fleet: Fleet, name: str, wish: Wish, *, by: str, caller: Caller | None = None, scope: Scope = ANYWHERE
 ) -> Requested:
-    """Push a task's branch and open its request, or comment on the one that is open.
+    """Push a task's branch and open its request, or comment on the open one.
 
-    Raises TaskNotFound, Usage, BadInput, IllegalMove for one that is still at work, and FleetError.
+    Raises TaskNotFound, Usage, BadInput, FleetError, and IllegalMove if the task is being worked on.
     """
     refuse_agents(caller, "open pull requests")
     made = prepare(fleet, find_task(fleet, name, scope=scope, exact=True), wish)
@@ -125,7 +125,7 @@ def request(
 
 
 def prepare(fleet: Fleet, key: str, wish: Wish) -> Request:
-    """All that there is to know before anything is pushed. Raises BadInput, IllegalMove, FleetError."""
+    """Collect everything needed before the push. Raises BadInput, IllegalMove, FleetError."""
     task = fleet.store.tasks.get(key)
     space = workspace_here(fleet, task)
     if space is None:
@@ -176,7 +176,10 @@ def _commit(view: View, space: Workspace) -> str:
 
 
 def _base(fleet: Fleet, view: View, space: Workspace, remote: str, said: str) -> str:
-    """The branch to merge into: as said, as in the settings, or where it began, if the remote has that."""
+    """Return the branch to merge into: as given, as in the settings, or the starting branch if the remote has it.
+
+    Return "" for the forge's default.
+    """
     if wanted := said or load(fleet.home, space.repo).merge.into or "":
         check_branch(wanted)
         return wanted
@@ -185,7 +188,7 @@ def _base(fleet: Fleet, view: View, space: Workspace, remote: str, said: str) ->
 
 
 def _told(fleet: Fleet, made: Request, gh: Gh) -> tuple[str, str]:
-    """Open the request, or say what is new about it: what was done, and its address."""
+    """Open the request, or comment on it if the receipt is new. Return what was done and the URL."""
     try:
         found = gh.find(made.branch)
         if found is None:
@@ -199,7 +202,7 @@ def _told(fleet: Fleet, made: Request, gh: Gh) -> tuple[str, str]:
 
 
 def _known(fleet: Fleet, made: Request) -> dict[str, str]:
-    """What was last said about the task, and where."""
+    """Return what was last posted about the task, and its URL."""
     found = json.loads(fleet.store.trust.get(KIND, _key(made)) or "{}")
     return found if isinstance(found, dict) else {}
 
@@ -209,7 +212,7 @@ def _key(made: Request) -> str:
 
 
 def _command(fleet: Fleet, made: Request) -> str:
-    """What the user runs where gh is; the text lies in a file."""
+    """Write the text to a file. Return the command for the user to run where `gh` is installed."""
     path = f"{fleet.home.task(made.task.id)}/{FILE}"
     make_private(fleet.home.task(made.task.id))
     atomic_write(path, made.text.encode("utf-8", "replace"), 0o600)

@@ -1,4 +1,4 @@
-"""A backup back into a home: what is there is kept beside, and nothing that exists only on disk is removed."""
+"""Restoring a backup into a home. Existing data stays or is kept under another name; nothing on disk is lost."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ PG_RESTORE = "pg_restore --clean --if-exists --dbname=CONNECTION fleet.dump"
 
 
 class Restored(NamedTuple):
-    """What was brought back, what was kept, and what is left to a person."""
+    """A report of what was restored, what was kept, and what the user still has to do."""
 
     made_at: str
-    files: int  # that were missing
-    kept_files: int  # of task folders that differ on disk, and stay as they are
-    beside: list[str]  # where the home's own database and settings are now
+    files: int  # missing files that were restored
+    kept_files: int  # files of task folders that differ on disk and were not changed
+    beside: list[str]  # the new places of the home's own database and settings
     repositories: list[dict[str, Any]]
     to_do: list[str]
 
@@ -50,7 +50,7 @@ class Restored(NamedTuple):
 def restore(home: Home, path: str, *, tell: Tell, caller: Caller | None = None) -> Restored:
     """Restore a backup into a home. Raises BadInput, SupervisorRunning, StoreFault, FleetError.
 
-    One that is cut short can be done again: the database is put in place last.
+    An interrupted restore can be repeated, because the database is put in place last.
     """
     refuse_agents(caller, "restore a backup")
     tell("reading the backup")
@@ -61,7 +61,7 @@ def restore(home: Home, path: str, *, tell: Tell, caller: Caller | None = None) 
     single.take()
     try:
         work = home.restoring
-        shutil.rmtree(work, ignore_errors=True)  # of one that was cut short
+        shutil.rmtree(work, ignore_errors=True)  # left by an interrupted restore
         os.mkdir(work, 0o700)  # noqa: PTH102
         restored = _Restoring(home, path, work, manifest, tell).restore()
         shutil.rmtree(work)
@@ -74,17 +74,17 @@ def restore(home: Home, path: str, *, tell: Tell, caller: Caller | None = None) 
 
 
 class _Restoring:
-    """One backup on its way into a home."""
+    """The restore of one backup into a home."""
 
     def __init__(self, home: Home, path: str, work: str, manifest: dict[str, Any], tell: Tell) -> None:
         self._home, self._path, self._work, self._manifest, self._tell = home, path, work, manifest, tell
-        self._stamp = now().strftime("%Y%m%dT%H%M%S.%fZ")  # two restores in a second keep both
+        self._stamp = now().strftime("%Y%m%dT%H%M%S.%fZ")  # two restores in one second keep both copies
         self._files, self._kept = 0, 0
         self._beside: list[str] = []
         self._to_do: list[str] = []
 
     def restore(self) -> Restored:
-        """Bring all of it back. Raises StoreFault before anything is changed where its database is damaged."""
+        """Restore everything. Raises StoreFault before any change if the backup's database is damaged."""
         database = f"{self._work}/fleet.db"
         self._unpack(lambda name: name == f"{HOME}fleet.db" or name.startswith((BUNDLES, f"{HOME}.beads/")))
         if os.path.exists(database):  # noqa: PTH110
@@ -106,7 +106,7 @@ class _Restoring:
         return Restored(made_at, self._files, self._kept, self._beside, repositories, self._to_do)
 
     def _unpack(self, wanted: Callable[[str], bool]) -> None:
-        """Put members into the work folder, which nobody else has; without `home/` or `repositories/`."""
+        """Extract members to the private work folder, without the prefix `home/` or `repositories/`."""
         with tarfile.open(self._path, "r:gz") as tar:
             for member in tar:
                 if wanted(member.name):
@@ -115,11 +115,11 @@ class _Restoring:
                     _write(tar, member, place)
 
     def _unpack_home(self) -> None:
-        """Put back settings, the home's own kept beside, and those files of tasks that are missing."""
+        """Restore the settings, keeping the home's own beside, and those files of tasks that are missing."""
         home, folders = self._home, tuple(f"{name}/" for name in FOLDERS if name != ".beads")
         with tarfile.open(self._path, "r:gz") as tar:
             for name in set(SETTINGS) - {each.removeprefix(HOME) for each in tar.getnames()}:
-                self._put_aside(name)  # it would say where another queue is
+                self._put_aside(name)  # it could name another queue
             for member in tar:
                 name = member.name.removeprefix(HOME)
                 if not member.name.startswith(HOME) or not (name in SETTINGS or name.startswith(folders)):
@@ -135,19 +135,19 @@ class _Restoring:
                     continue
                 elif name in SETTINGS:
                     self._put_aside(name)
-                else:  # what an agent made since exists nowhere else
+                else:  # an agent's later work may exist nowhere else
                     self._kept += 1
                     continue
                 os.rename(draft, place)  # noqa: PTH104
 
     def _keep_database(self) -> None:
-        """Keep the home's database, with what its log holds, under another name."""
-        names = ("fleet.db", "fleet.db-wal", "fleet.db-shm")  # a log that stayed would be taken for the other's
+        """Keep the home's database, with the content of its log, under another name."""
+        names = ("fleet.db", "fleet.db-wal", "fleet.db-shm")  # a log that stayed would be applied to the new database
         if os.path.exists(self._home.database):  # noqa: PTH110
             kept = self._home.set_aside("fleet.db", self._stamp)
             try:
                 copy_embedded(self._home, f"{self._work}/present.db")
-            except StoreFault as error:  # it is damaged: all of it is kept as it is
+            except StoreFault as error:  # damaged: keep all its files as they are
                 self._tell(str(error))
             else:
                 os.rename(f"{self._work}/present.db", kept)  # noqa: PTH104
@@ -166,7 +166,7 @@ class _Restoring:
             self._beside.append(kept)
 
     def _repository(self, told: dict[str, Any]) -> dict[str, Any]:
-        """Bring back the refs of one repository; where that cannot be, the file with its commits is kept."""
+        """Restore the refs of one repository. If that fails, keep the file with its commits."""
         repository = Repository(top=told["path"], common=told["common"])
         bundle = f"{self._work}/{os.path.basename(told['bundle'])}" if told["bundle"] else ""  # noqa: PTH119
         try:
@@ -195,7 +195,7 @@ def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, place: str) -> None:
 
 
 def _is_same(one: str, other: str) -> bool:
-    """Whether both are plain files with the same bytes."""
+    """Return True if both are plain files with the same bytes."""
     if os.path.islink(other) or not os.path.isfile(other):  # noqa: PTH113, PTH114
         return False
     with open(one, "rb") as ours, open(other, "rb") as theirs:  # noqa: PTH123

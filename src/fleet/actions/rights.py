@@ -1,6 +1,7 @@
-"""What a run may do: change its own task and the tasks it made, read all, and nothing that is for people.
+"""The rights of a run: read everything, and change only its own task and the tasks that it made.
 
-This is the one place that judges. A face hands its verbs `as_seen_by(fleet, caller)`: no verb can forget to ask.
+Only this module decides about rights. User interfaces pass `as_seen_by(fleet, caller)` to actions, so that no action
+can skip the check.
 """
 
 from __future__ import annotations
@@ -24,51 +25,54 @@ if TYPE_CHECKING:
     from fleet.core.task import Comment, Task
     from fleet.store.base import Store
 
-#: What a run may use of the store as it is.
+#: What a run may use of the store without a check.
 FREE = frozenset({"close", "is_shared", "listening", "health", "confirm", "now", "atomic", "snapshot", "was_moved"})
 
-#: What is not a run's to say about any task: who made it and how, what its receipt shows and why it is where it is.
+#: Fields of any task that a run may not set: its maker and origin, its finding, its reason and its path.
 _NOT_ITS_WORD = ("made_by", "origin", "finding", "reason", "path")
-#: And about its own: where and how it is worked on and judged, and what it may spend.
+#: Fields of the run's own task that it may not set either: where and how the work is done and judged, and its limits.
 _NOT_OF_ITS_OWN = tuple(dict.fromkeys((*_NOT_ITS_WORD, *SPEC_FIELDS)))
 
 
 def refuse_agents(caller: Caller | None, doing: str) -> None:
-    """Raise IllegalMove when it is an agent that calls: some things are for people."""
+    """Raise IllegalMove if an agent calls: some actions are only for people."""
     if caller is not None:
         raise IllegalMove(f"an agent may not {doing}", hint="ask: append a `## Q:` block to Q&A.md.")
 
 
 def caller_of(fleet: Fleet, token: str | None) -> Caller | None:
-    """The run that shows this token, or that this process descends from; none for a person. Another queue's is one.
+    """Return the run that shows this token or that this process descends from. Return None for a person.
 
-    One whose run is over may change nothing any more, nor may one whose run is not known.
+    A run of another queue counts as a person. A caller whose run has ended or is unknown may not change anything.
     """
     store = fleet.store
     if token and (found := store.tokens.caller(token) or (Caller.over() if store.tokens.was_issued(token) else None)):
         return found
-    for home, run in reversed(descents()):  # from above: what an agent starts can pretend to be a shim
+    for home, run in reversed(descents()):  # outermost first: what an agent starts can pretend to be a shim
         if run and (found := store.tokens.caller_in(run)):
             return found
         if is_same(home, fleet.home.root):
             return Caller.over() if run else Caller.unknown()
-    said = os.environ.get("FLEET_RUN_ID")  # of a live run here, which it does not prove to be
+    said = os.environ.get("FLEET_RUN_ID")  # names a live run here, but does not prove it
     return Caller.unknown() if said and store.tokens.caller_in(said) else None
 
 
 def may_change(caller: Caller, task: Task) -> bool:
-    """Whether a task is the run's own, or one that it or an earlier run of its task made."""
+    """Return True if the task is the run's own, or if the run or an earlier run of its task made it."""
     return caller.task_id in (task.id, task.made_by)
 
 
 def as_seen_by(fleet: Fleet, caller: Caller | None) -> Store:
-    """The store as this caller may use it: for a person the store itself, for a run one that raises IllegalMove."""
+    """Return the store with the rights of this caller.
+
+    A person gets the store itself; for a run it raises IllegalMove.
+    """
     seen: Any = fleet.store if caller is None else RestrictedStore(fleet, caller)
     return seen  # type: ignore[no-any-return]
 
 
 class RestrictedStore:
-    """A store that lets a run change what is its own. A port or method that is not named here is refused."""
+    """A store that lets a run change only what is its own. Ports and methods that are not named here are refused."""
 
     def __init__(self, fleet: Fleet, caller: Caller) -> None:
         self._store = fleet.store
@@ -105,11 +109,11 @@ class RestrictedStore:
 
 
 class RestrictedPort:
-    """A port that lets a run read, and change what is its own."""
+    """A port that lets a run read everything and change only what is its own."""
 
-    #: What a run may call as it is: reading, and whatever changes no task.
+    #: Methods that a run may call without a check: reads, and methods that change no task.
     free: frozenset[str] = frozenset()
-    #: What only a supervisor does, or a person.
+    #: Methods that only a supervisor or a person may call.
     refused: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, port: Any, judge: _Judge) -> None:
@@ -125,19 +129,19 @@ class RestrictedPort:
 
 
 class RestrictedTasks(RestrictedPort):
-    """Tasks, of which a run adds, changes and removes its own."""
+    """Tasks. A run may add tasks, and change and remove its own."""
 
     free = frozenset({"get", "find", "count", "size", "next_child", "tallies", "labels"})
 
     def add(self, task: Task) -> None:
-        """Put a task in that says who made it, within what its maker leaves to it."""
+        """Add a task that records its maker, within the maker's bounds."""
         bounds = self._judge.bounds()
         bounds.check()
         task = bounds.applied(task).replace(made_by=self._judge.caller.task_id, finding="", reason="")
         self._port.add(task.replace(metadata=_metadata(task, None)))
 
     def save(self, task: Task) -> None:
-        """Keep a changed task, but for what is not the run's to say."""
+        """Save a changed task, except for fields that the run may not set."""
         kept = self._judge.judged(task.id)
         if kept.is_supervised and task.claim_owner != kept.claim_owner:
             raise IllegalMove(
@@ -166,12 +170,12 @@ class RestrictedTasks(RestrictedPort):
 
 
 class RestrictedEdges(RestrictedPort):
-    """Dependencies, of which a run changes those of its own tasks."""
+    """Dependencies. A run may change those of its own tasks."""
 
     free = frozenset({"find", "ancestors"})
 
     def add(self, edge: Edge, *, check_cycles: bool = True) -> None:
-        """Add an edge: it changes the task that waits or belongs, not the one that is waited for."""
+        """Add an edge. It changes the task that waits or belongs, not the task that it waits for."""
         self._judge.judged(edge.task)
         self._port.add(edge, check_cycles=check_cycles)
 
@@ -182,17 +186,17 @@ class RestrictedEdges(RestrictedPort):
 
 
 class RestrictedComments(RestrictedPort):
-    """Comments, which every run may add."""
+    """Comments. Every run may add them."""
 
     free = frozenset({"find"})
 
     def add(self, comment: Comment) -> None:
-        """Keep a comment on any task; it bears the name of the run, whatever it says of its author."""
+        """Add a comment to any task. Its author is always the run, whatever the comment says."""
         self._port.add(comment.replace(author=self._judge.caller.run_id))
 
 
 class RestrictedClaims(RestrictedPort):
-    """Claims, which are a supervisor's but for those made by hand."""
+    """Claims. Only a supervisor makes them, except for manual claims."""
 
     free = frozenset({"waiting_coders", "expired"})
     refused: ClassVar[Mapping[str, str]] = {
@@ -207,21 +211,21 @@ class RestrictedClaims(RestrictedPort):
 
 
 class RestrictedTokens(RestrictedPort):
-    """Tokens, which only a supervisor issues."""
+    """Tokens. Only a supervisor issues them."""
 
     free = frozenset({"caller", "caller_in", "was_issued"})
     refused: ClassVar[Mapping[str, str]] = {"issue": "supervise tasks"}
 
 
 class RestrictedConfig(RestrictedPort):
-    """The queue's settings, which a run reads."""
+    """The queue's settings. A run may read them."""
 
     free = frozenset({"all"})
     refused: ClassVar[Mapping[str, str]] = {"set": "change the queue's settings"}
 
 
 class _Judge:
-    """Says which tasks are a run's own, and what it has left."""
+    """The checks of which tasks are a run's own, and of its remaining bounds."""
 
     def __init__(self, fleet: Fleet, caller: Caller) -> None:
         self._fleet = fleet
@@ -230,7 +234,7 @@ class _Judge:
         self._bound: Bounds | None = None
 
     def judged(self, task_id: str, doing: str = "change") -> Task:
-        """Return a task of the run's own. Raises IllegalMove, TaskNotFound."""
+        """Return a task that the run may change. Raises IllegalMove, TaskNotFound."""
         task = self.store.tasks.get(task_id)
         if may_change(self.caller, task):
             return task
@@ -240,21 +244,21 @@ class _Judge:
         )
 
     def bounds(self) -> Bounds:
-        """Return what the run may still have, read once."""
+        """Return the run's remaining bounds. They are read once."""
         if self._bound is None:
             self._bound = bounds_of(self._fleet, self.caller)
         return self._bound
 
 
 def _metadata(task: Task, kept: Task | None) -> dict[str, Any]:
-    """The metadata of a task, in which only fleet says what was merged."""
+    """Return the metadata of a task, in which only fleet sets the merge entries."""
     before = kept.metadata if kept is not None else {}
     ours = {name: before[name] for name in (MERGED, RESOLVES) if name in before}
     return {name: value for name, value in task.metadata.items() if name not in (MERGED, RESOLVES)} | ours
 
 
 def _check_own(kept: Task, task: Task) -> None:
-    """A run's own task is ended by its receipt or by a person, and never by the run's word."""
+    """Raise IllegalMove if a run tries to end or reopen its own task. Only a receipt or a person ends it."""
     if kept.status in RESOLVED and task.status != kept.status:
         raise IllegalMove(f"{task.id} is {kept.status}: a person ended it", hint="stop here.")
     if task.status in RESOLVED and task.status != kept.status:

@@ -1,4 +1,4 @@
-"""The rules of a task from what its maker said on the command line, checked before anything is written."""
+"""The rules of a task from command-line options, checked before anything is written."""
 
 from __future__ import annotations
 
@@ -21,19 +21,22 @@ def rules(
     fail_to_pass: bool | None = None,
     no_changes: bool | None = None,
 ) -> Rules:
-    """The rules that these options make; nothing said is no rule. Raises BadInput for a glob that is none."""
+    """Return the rules from these options.
+
+    An option that is not given sets no rule. Raises BadInput for an invalid glob.
+    """
     allowed, protected = _globs("--allow", allow), _globs("--protect", protect)
     return Rules(allow=allowed, protect=protected, fail_to_pass=fail_to_pass, no_changes=no_changes)
 
 
 def changed(text: str, said: Rules) -> str:
-    """The rules that a task carries, with what is said now in the place of what was said of it before."""
+    """Return the rules in a text with these new values in place of the old ones. Raises BadInput."""
     new = {name: value for name, value in said.as_dict().items() if value not in ((), None, "")}
     return _understood(text).replace(**new).text()
 
 
 def checked(text: str) -> Rules:
-    """The rules in a text of somebody else's. Raises BadInput for what are none."""
+    """Return the rules in an untrusted text. Raises BadInput if they are invalid."""
     found = _understood(text)
     if text and (wrong := beyond_bounds(text)):
         raise BadInput(f"fleet.rules are not allowed: {wrong}")

@@ -1,4 +1,4 @@
-"""Every run of a task, and two of them side by side."""
+"""The runs of a task, and two of them side by side."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fleet.core.run import Run
     from fleet.home import Home
 
-#: What is compared, in this order.
+#: The compared fields, in order.
 COMPARED = (
     *("run", "ending", "reason", "finding", "coder", "model", "account", "containment", "started_at", "seconds"),
     *("events", "tool_calls", "tokens", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"),
@@ -30,19 +30,19 @@ COMPARED = (
 
 
 def runs(fleet: Fleet, name: str, scope: Scope = ANYWHERE) -> tuple[str, list[dict[str, Any]]]:
-    """A task's id and what every face shows of each of its runs, oldest first."""
+    """Return a task's id and its runs as plain data, oldest first."""
     key = find_task(fleet, name, scope=scope)
     return key, [view(fleet, run) for run in fleet.store.runs.of_task(key)]
 
 
 def task_home(fleet: Fleet, task_id: str) -> Home:
-    """The home in which a task's folder lies: supervisors of several homes may share one queue."""
+    """Return the home with a task's folder. Supervisors of several homes may share one queue."""
     found = fleet.store.runs.of_task(task_id)
     return home_of(fleet.home, found[-1] if found else None)
 
 
 def two_runs(fleet: Fleet, name: str, numbers: tuple[int, int], scope: Scope = ANYWHERE) -> list[dict[str, Any]]:
-    """Two runs of one task. Raises FleetError when it has no run of that number."""
+    """Return two runs of one task. Raises FleetError if it has no run with one of the numbers."""
     key, found = runs(fleet, name, scope)
     by_number = {run["number"]: run for run in found}
     for number in numbers:
@@ -52,7 +52,10 @@ def two_runs(fleet: Fleet, name: str, numbers: tuple[int, int], scope: Scope = A
 
 
 def last_runs(fleet: Fleet, names: Sequence[str], scope: Scope = ANYWHERE) -> list[dict[str, Any]]:
-    """The last run of each of these tasks, with how many there were and what they cost together."""
+    """Return the last run of each task, with the number of its runs and their total cost.
+
+    Raises FleetError if a task has not run.
+    """
     rows = []
     for name in names:
         key, found = runs(fleet, name, scope)
@@ -65,7 +68,7 @@ def last_runs(fleet: Fleet, names: Sequence[str], scope: Scope = ANYWHERE) -> li
 
 
 def view(fleet: Fleet, run: Run) -> dict[str, Any]:
-    """What every face shows of a run, as plain data."""
+    """Return a run as plain data, for all user interfaces."""
     until = run.ended_at or fleet.store.now()
     return {
         "run": run.id,

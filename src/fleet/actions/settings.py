@@ -1,4 +1,4 @@
-"""Looking at settings, changing them, and finding what is wrong with them."""
+"""Reading, changing and validating settings."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,14 +26,14 @@ from fleet.home import PROJECT_FILES, Home, find_project, project_files
 
 
 class Place(NamedTuple):
-    """A settings file, and whose it is."""
+    """A settings file and its scope."""
 
     path: str
     scope: Scope
 
 
 class Row(NamedTuple):
-    """One setting as it holds, in plain values; None is a setting that is not set."""
+    """A setting with its current value as plain data. None means not set."""
 
     key: str
     value: Any
@@ -41,15 +41,15 @@ class Row(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """What a change did."""
+    """The result of a change."""
 
     place: Place  # the file that was written
-    made_home: bool  # whether the home had to be made for it
-    to_trust: list[str]  # the keys whose values count only once the user trusted them
+    made_home: bool  # True if the home was created for the change
+    to_trust: list[str]  # keys whose values take effect only after the user trusts them
 
 
 class Report(NamedTuple):
-    """What `validate` found: the files it looked at, what is wrong, and what is merely worth knowing."""
+    """The result of `validate`: the files that were read, the problems, and notes."""
 
     files: list[str]
     problems: list[Problem]
@@ -57,13 +57,13 @@ class Report(NamedTuple):
 
 
 def effective(home: Home, *, cwd: str, env: Mapping[str, str]) -> Settings:
-    """The settings that hold in a directory. Raises HomeMissing, BadInput."""
+    """Return the effective settings in a directory. Raises HomeMissing, BadInput."""
     home.require()
     return load(home, cwd, env, lenient=True)
 
 
 def one(settings: Settings, key: str) -> Row:
-    """One setting by its key, in either spelling. Raises BadInput when there is no such key."""
+    """Return one setting by its key, in either spelling. Raises BadInput if the key is unknown."""
     path = path_of(key)
     try:
         found = key_at(path, HOME)
@@ -73,7 +73,7 @@ def one(settings: Settings, key: str) -> Row:
 
 
 def raw(home: Home) -> bytes:
-    """runtime.toml as it is. Raises HomeMissing, and BadInput when the file is not there."""
+    """Return the bytes of runtime.toml. Raises HomeMissing, and BadInput if the file does not exist."""
     home.require()
     data = read_bytes(home.settings)
     if data is None:
@@ -88,7 +88,7 @@ def change(home: Home, assignments: Sequence[str], *, cwd: str, project: bool, c
     _refuse_change(home, place, changes)
     made = ensure(home) if place.scope == HOME else False
     save(place.path, place.scope, changes)
-    load(home, env={}, lenient=True)  # which keeps them as the last good ones
+    load(home, env={}, lenient=True)  # loading keeps them as the last good settings
     to_trust = []
     if place.scope == PROJECT:
         held = load(home, env={}, lenient=True)
@@ -97,7 +97,7 @@ def change(home: Home, assignments: Sequence[str], *, cwd: str, project: bool, c
 
 
 def validate(home: Home, *, cwd: str, env: Mapping[str, str]) -> Report:
-    """Look at every file and variable that settings come from. Raises HomeMissing."""
+    """Check every file and variable that settings come from. Raises HomeMissing."""
     home.require()
     project = find_project(cwd, home)
     files = [Place(home.settings, HOME)] if os.path.lexists(home.settings) else []
@@ -125,7 +125,7 @@ def problems_of(place: Place) -> list[Problem]:
 
 
 def _look_at(place: Place) -> tuple[list[Problem], list[str]]:
-    """What is wrong with one file, and what in it has no effect."""
+    """Return the problems of one file, and notes on settings in it without effect."""
     try:
         found = check(read_table(place.path), place.scope)
     except BadInput as error:
@@ -137,7 +137,7 @@ def _look_at(place: Place) -> tuple[list[Problem], list[str]]:
 def edit(
     home: Home, editor: Callable[[str], None], *, cwd: str, project: bool, caller: Caller | None = None
 ) -> tuple[list[Problem], str]:
-    """Let an editor change a file, then look at it: what is wrong with it now, and where the file as it was is kept."""
+    """Let an editor change a file, then check it. Return its problems, and where the old file is kept if it was."""
     refuse_agents(caller, "change settings")
     folder = find_project(cwd, home)
     inside = project or bool(folder and project_files(folder, home))
@@ -153,20 +153,20 @@ def edit(
 
 
 def place_to_write(home: Home, *, cwd: str, project: bool) -> Place:
-    """The file that a change belongs in. Raises BadInput outside of a project."""
+    """Return the file that a change belongs in. Raises BadInput outside of a project."""
     if not project:
         return Place(home.settings, HOME)
     folder = find_project(cwd, home)
     if folder is None:
         hint = "go into a git repository, or leave --project out to change runtime.toml."
         raise BadInput(f"{cwd} is not inside a project", hint=hint)
-    # The file that exists is the one to change: a new .fleet beside an .aifleet would hide all that stands in it.
+    # Change the existing file: a new .fleet beside an .aifleet would hide all of the latter's settings.
     found = project_files(folder, home) or [str(File(folder, PROJECT_FILES[0]))]
     return Place(found[0], PROJECT)
 
 
 def _refuse_change(home: Home, place: Place, changes: Mapping[Path, Any]) -> None:
-    """What a single value does not tell: whether there is such a coder, and whether the user agreed."""
+    """Raise BadInput if the coder is unknown, or if the user has not agreed to skip permissions."""
     said: dict[Path, Any] = {}
     for known in {Place(home.settings, HOME), place}:
         if File(known.path).exists():
@@ -185,7 +185,7 @@ def _refuse_change(home: Home, place: Place, changes: Mapping[Path, Any]) -> Non
 
 
 def _notes(settings: Settings) -> list[str]:
-    """Settings that are legal and yet have no effect."""
+    """Return notes on settings that are valid but have no effect."""
     notes = []
     said = [row for row in rows(settings, in_project=False) if row.key.endswith("permissions") and row.value == "skip"]
     if said and not settings.consent.skip_permissions_at:
@@ -200,7 +200,7 @@ def _notes(settings: Settings) -> list[str]:
 
 
 def rows(settings: Settings, *, in_project: bool) -> list[Row]:
-    """Every setting that matters here, in the order of the file; of tables with names, what somebody said."""
+    """Return every setting that applies here, in the order of the file. Of named tables, return only what was set."""
     scopes = (HOME, PROJECT) if in_project else (HOME,)
     wanted = [path for path in KEYS if any(in_scope(path, scope) for scope in scopes)]
     plain = [path for path in wanted if ANY not in path]

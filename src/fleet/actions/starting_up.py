@@ -1,4 +1,4 @@
-"""Seeing agents start: from tasks that were just made to agents at work, or why not."""
+"""Following new tasks until their agents work, or until it is known why they do not start."""
 
 from __future__ import annotations
 
@@ -23,31 +23,30 @@ if TYPE_CHECKING:
     from fleet.core.task import Task
     from fleet.core.workspace import Workspace
 
-#: Between two looks: short at first, for an agent starts in a moment; then longer, for many may wait at once.
-#: How often it is looked whether there still is a supervisor.
+#: How often to check that a supervisor still runs.
 HOLDER_SECONDS = 1.0
-#: What nobody has claimed by then waits for a slot.
+#: A task without a claim after this time is waiting for a slot.
 CLAIM_SECONDS = 3.0
 
 
 class State:
-    """The words for how far a task came."""
+    """The states of a starting task."""
 
     WAITING = "queued"
     SETTING_UP = "setting up"
     RUNNING = "running"
-    ENDED = "ended"  # sooner than it could be seen running
+    ENDED = "ended"  # ended before it was seen running
     FAILED = "failed"
 
 
 class Start(NamedTuple):
-    """A task on its way to an agent."""
+    """A task that is about to get an agent."""
 
     task: Task
     run: Run | None
     workspace: Workspace | None
     state: str
-    lacks: str = ""  # why nobody can take it yet
+    lacks: str = ""  # why no host can take it yet
 
     def view(self) -> dict[str, Any]:
         run, space = self.run, self.workspace
@@ -74,10 +73,11 @@ def watch(
     tell: Callable[[list[Start]], None],
     lacking: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Start]:
-    """Wait until every one of these tasks has its agent, or has none for a reason, or so many seconds have passed.
+    """Wait until each task has an agent or a reason to have none, or until `seconds` have passed.
 
-    `lacking` tells of those that nobody can take yet why.
+    Tasks in `lacking` cannot be taken yet, for the given reasons.
     """
+    # Short pauses at first, because an agent starts in a moment; longer ones later, because many may wait at once.
     began, looked, pauses = time.monotonic(), 0.0, growing_pauses(0.01, 0.2, 1.1)
     while True:
         found = [_with_reason(each, lacking) for each in look(fleet, ids)]
@@ -89,7 +89,7 @@ def watch(
             return found
         if waited >= looked + HOLDER_SECONDS:
             looked = waited
-            ensure(fleet.home)  # the one that was there may have been killed
+            ensure(fleet.home)  # the earlier supervisor may have been killed
         time.sleep(next(pauses))
 
 
@@ -98,7 +98,7 @@ def _with_reason(start: Start, lacking: Mapping[str, str]) -> Start:
 
 
 def look(fleet: Fleet, ids: Sequence[str]) -> list[Start]:
-    """How far these tasks are now, in the order named."""
+    """Return the current state of these tasks, in the given order."""
     with fleet.store.snapshot():
         tasks = {task.id: task for task in fleet.store.tasks.find(Filter(ids=tuple(ids)), sort="id")}
         live = {run.task_id: run for run in fleet.store.runs.live()}
@@ -110,7 +110,7 @@ def _start(fleet: Fleet, task: Task, run: Run | None) -> Start:
     if run is not None:
         home = Home(run.home) if run.home else fleet.home
         folder = home.run(task.id, run.number)
-        alive = is_locked(folder) and os.path.lexists(f"{folder}/control")  # its shim answers by then
+        alive = is_locked(folder) and os.path.lexists(f"{folder}/control")  # by then its shim answers
         return Start(task, run, space, State.RUNNING if alive or run.first_event_at else State.SETTING_UP)
     if task.status == Status.IN_PROGRESS:
         return Start(task, None, space, State.SETTING_UP)

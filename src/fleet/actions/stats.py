@@ -1,4 +1,4 @@
-"""How good each coder and model is: what its runs came to, counted by what their receipts show."""
+"""Statistics of coders and models: the results of their runs, counted by the findings of their receipts."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ if TYPE_CHECKING:
     from fleet.assembly import Fleet
     from fleet.core.receipt import FindingCount
 
-#: A span that says no direction: it is that long ago.
+#: A span without a sign. It means that long ago.
 SPAN = re.compile(r"\s*\d{1,5}[hdwmy]\s*", re.IGNORECASE)
-#: Runs that say nothing about their coder: nobody's fault, or from before there were receipts.
+#: Findings that say nothing about the coder: infrastructure errors, and runs without a receipt.
 NOT_JUDGED = (Finding.INFRA_ERROR, "")
 
 
 class Standing(Record):
-    """What the ended runs of one coder and model came to."""
+    """The results of the ended runs of one coder and model."""
 
     coder: str
     model: str = ""
     runs: int = 0
-    tasks: int = 0  # those whose first run is among them
+    tasks: int = 0  # number of tasks whose first run is among them
     cost_usd: float = 0.0
-    costed: int = 0  # how many of the runs have a known cost
-    computed: int = 0  # and of how many fleet computed it
-    seconds: float = 0.0  # all of them together
+    costed: int = 0  # number of runs with a known cost
+    computed: int = 0  # number of runs whose cost fleet computed
+    seconds: float = 0.0  # of all runs together
     findings: dict[str, int] = {}  # noqa: RUF012 - never changed in place: records are frozen
 
     @property
     def verified(self) -> int:
-        """How many tasks were proven done: a run that is verified is its task's last."""
+        """Return the number of verified tasks. A verified run is the last run of its task."""
         return self.findings.get(Finding.VERIFIED, 0)
 
     @property
     def judged(self) -> int:
-        """How many runs say something about the coder."""
+        """Return the number of runs that say something about the coder."""
         return sum(number for finding, number in self.findings.items() if finding not in NOT_JUDGED)
 
     @property
     def verified_rate(self) -> float | None:
-        """Which part of its attempts was proven good; none where there was none to judge."""
+        """Return the verified share of the judged runs. Return None if no run was judged."""
         return self.verified / self.judged if self.judged else None
 
     @property
@@ -59,12 +59,12 @@ class Standing(Record):
 
     @property
     def cost_per_verified(self) -> float | None:
-        """What a proven task cost, all that came to nothing included; none where nothing is known of it."""
+        """Return the total cost, including failed runs, per verified task. Return None if unknown."""
         return self.cost_usd / self.verified if self.verified and self.is_priced else None
 
     @property
     def is_priced(self) -> bool:
-        """Whether anything is known of what its runs cost."""
+        """Return True if the cost of some run is known."""
         return bool(self.costed or self.cost_usd)
 
     @property
@@ -72,7 +72,7 @@ class Standing(Record):
         return self.seconds / self.runs if self.runs else None
 
     def plus(self, count: FindingCount) -> Standing:
-        """With the runs of one more finding."""
+        """Return the sum with the runs of one more finding."""
         return self.replace(
             runs=self.runs + count.runs,
             tasks=self.tasks + count.first_runs,
@@ -104,14 +104,14 @@ class Standing(Record):
 
 
 def standings(fleet: Fleet, *, since: datetime | None = None, coder: str = "") -> list[Standing]:
-    """What the runs that ended since then came to, by coder and model; the most proven first."""
+    """Return the results of runs that ended since a moment, by coder and model. The most verified come first."""
     counts = fleet.store.receipts.finding_counts(since=since)
     found = summed(each for each in counts if coder in ("", each.coder))
     return sorted(found, key=lambda row: (-row.verified, -row.runs, row.coder, row.model))
 
 
 def summed(counts: Iterable[FindingCount]) -> list[Standing]:
-    """The counts of each coder and model together."""
+    """Return the sums of the counts for each coder and model."""
     found: dict[tuple[str, str], Standing] = {}
     for each in counts:
         key = (each.coder, each.model)
@@ -130,12 +130,15 @@ def total(rows: Iterable[Standing]) -> Standing:
 
 
 def prices_in_words() -> str:
-    """Return where the prices come from that fleet computes costs by, and how old they are."""
+    """Return the source and the age of the prices by which fleet computes costs."""
     return described(datetime.now(UTC).date())
 
 
 def moment(text: str, *, now: datetime) -> datetime:
-    """Since when: 7d is seven days ago; else as anywhere. Raises BadInput, also for what lies ahead."""
+    """Return the start of a period. 7d means seven days ago; other times as everywhere.
+
+    Raises BadInput for an invalid or future time.
+    """
     found = when.parse(f"-{text.strip()}" if SPAN.fullmatch(text) else text, now=now)
     if found > now:
         raise BadInput(f"{text!r} lies ahead", hint="such as 7d, yesterday or 2026-01-15.")

@@ -1,4 +1,4 @@
-"""Telling agents something while they work: a message is kept first, then given, and its arrival can be watched."""
+"""Messages to agents while they work. A message is stored first, then delivered; its delivery can be watched."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ PAUSE_SECONDS = 0.1
 
 
 class Way:
-    """How a message that has not left yet will go."""
+    """The ways of delivering a message that was not sent yet."""
 
-    NOW = "now"  # its agent reads while it works
-    INTERRUPTS = "interrupts"  # its agent is stopped for it
+    NOW = "now"  # the agent reads while it works
+    INTERRUPTS = "interrupts"  # the agent is stopped for it
     NEXT_RUN = "next run"
-    AFTER_ANSWER = "after the answer"  # its task waits for one, and runs only then
+    AFTER_ANSWER = "after the answer"  # the task waits for an answer, and runs only then
 
 
 class Told(NamedTuple):
-    """A message to a task's agent, and what is known of its way."""
+    """A message to a task's agent, and what is known about its delivery."""
 
     message: Message
     task: Task
-    run: Run | None  # the one that was at work when it was written, as it is now
-    steering: str  # what that run's coder can take
-    question: str  # the id of the one that the task waits for
-    supervised: bool  # whether a supervisor is there to pass it on
+    run: Run | None  # the current state of the run that was live when the message was written
+    steering: str  # the kind of steering that the run's coder supports
+    question: str  # the id of the question that the task waits for
+    supervised: bool  # True if a supervisor runs that can deliver it
 
     @property
     def way(self) -> str:
@@ -94,9 +94,9 @@ class Told(NamedTuple):
 def prompt(
     fleet: Fleet, name: str, text: str, *, by: str, caller: Caller | None = None, scope: Scope = ANYWHERE
 ) -> Told:
-    """Keep a message for a task's agent and have it passed on; a blocked task that asks nothing is opened again for it.
+    """Store a message for a task's agent and have it delivered. Reopen a blocked task that has no open question.
 
-    Raises TaskNotFound, Usage, BadInput, IllegalMove for a closed task.
+    Raises TaskNotFound, Usage, BadInput, and IllegalMove if the task is closed.
     """
     refuse_agents(caller, "tell other agents what to do")
     text, key = checked(text), find_task(fleet, name, scope=scope)
@@ -115,9 +115,9 @@ def prompt(
 def interrupt(
     fleet: Fleet, name: str, text: str = "", *, by: str, caller: Caller | None = None, scope: Scope = ANYWHERE
 ) -> Told:
-    """Have a running agent stop what it does: for this message, or, without one, until somebody says what to do.
+    """Interrupt a running agent, with a message, or until another message arrives.
 
-    Raises TaskNotFound, Usage, BadInput, IllegalMove for a task that is not running.
+    Raises TaskNotFound, Usage, BadInput, and IllegalMove if the task is not running.
     """
     refuse_agents(caller, "interrupt other agents")
     text, key = checked(text) if text else "", find_task(fleet, name, scope=scope, exact=True)
@@ -134,7 +134,7 @@ def interrupt(
 
 
 def watch(fleet: Fleet, told: Told, seconds: float) -> Told:
-    """What has become of a message after at most so many seconds; sooner when there is nothing more to see."""
+    """Return the state of a message after at most `seconds`, or earlier if no more changes are expected."""
     deadline = time.monotonic() + seconds
     while told.may_move_soon and (left := deadline - time.monotonic()) > 0:
         time.sleep(min(PAUSE_SECONDS, left))
@@ -143,7 +143,7 @@ def watch(fleet: Fleet, told: Told, seconds: float) -> Told:
 
 
 def checked(text: str) -> str:
-    """A text that can be a message. Raises BadInput."""
+    """Return the text without surrounding white space. Raises BadInput if it cannot be a message."""
     text = text.strip()
     if not text:
         raise BadInput("the message is empty", hint="say something; nothing was changed.")
@@ -166,7 +166,7 @@ def _live(fleet: Fleet, key: str) -> Run | None:
 
 
 def _waits_for(fleet: Fleet, key: str) -> str:
-    """The question that a task waits for; empty when it asks nothing."""
+    """Return the id of the question that a task waits for. Return "" if it has none."""
     asked = (each.question for each in questions.questions(fleet))
     return next((question.id for question in asked if question.task_id == key), "")
 
@@ -187,10 +187,10 @@ def _steering(fleet: Fleet, task: Task, run: Run | None) -> str:
     if run is None:
         return ""
     if run.session_name:
-        return STDIN  # its terminal takes what is typed
+        return STDIN  # its terminal accepts typed text
     try:
         return coders.load(run.coder, agents.Choice(fleet).settings(task.cwd)).steering
-    except FleetError:  # it was taken out of the settings since: whoever comes next gets the message
+    except FleetError:  # the coder was removed from the settings; the next run gets the message
         return NEXT_RUN
 
 

@@ -1,4 +1,4 @@
-"""Agents that live although the database does not have their run: found here, taken in by the next supervisor."""
+"""Strays: live agents whose run is not recorded as live. Commands list them, and the next supervisor adopts them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ AGAIN = "`fleet run restart` tries again to adopt or end it"
 
 
 def strays(fleet: Fleet) -> list[Stray]:
-    """The agents of this home that live and are not on record as live.
+    """Return this home's live agents that are not recorded as live.
 
-    One whose run has just ended may need a moment to be gone.
+    An agent whose run has just ended gets a moment to exit.
     """
     found = strays_among(fleet.home, fleet.store, living(fleet.home))
     return [each for each in found if each.known is None or each.number in _left(fleet, each)]
@@ -29,12 +29,12 @@ def _left(fleet: Fleet, stray: Stray) -> list[int]:
 
 
 def strays_unwatched(fleet: Fleet) -> list[str]:
-    """The same in words while no supervisor runs: one that does has looked for them at its start."""
+    """Describe the strays if no supervisor runs. A running supervisor has looked for them at its start."""
     return [in_words(fleet, stray) for stray in strays(fleet)] if holder(fleet.home) is None else []
 
 
 def in_words(fleet: Fleet, stray: Stray) -> str:
-    """Which agent it is, and what becomes of it."""
+    """Return a line with the agent and what to do about it."""
     return f"{fact(stray)}; {remedy(fleet)}"
 
 

@@ -1,4 +1,4 @@
-"""Being the supervisor of a home, until told to stop."""
+"""The supervisor process of a home, from start to stop."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: How often a database that is away is tried again.
+#: The pause between attempts to reach an unreachable database.
 AGAIN_SECONDS = 0.5
-#: How much must be new before garbage is looked for: next to none of what is made here is in circles.
+#: Garbage collection thresholds. They are high, because almost no object here is in a reference cycle.
 GARBAGE = (20_000, 20, 20)
 
 
@@ -58,10 +58,10 @@ def supervise(
     to_terminal: bool = True,
     report: StartReport | None = None,
 ) -> None:
-    """Supervise this home until SIGTERM or SIGINT; agents go on without us.
+    """Supervise this home until SIGTERM or SIGINT. Agents continue without the supervisor.
 
-    Raises SupervisorRunning, QueueMoved, and FleetError once the home or its database was deleted, moved or replaced.
-    With `only_made` nothing is claimed but what `create` and its like made; such a one gives way to any other.
+    With `only_made`, claim only tasks made by `create` and similar commands; such a supervisor gives way to any other.
+    Raises SupervisorRunning, QueueMoved, and FleetError if the home or its database was deleted, moved or replaced.
     """
     note = holder(home)
     if note is not None and note.get("only_made") and not only_made:
@@ -87,7 +87,7 @@ def supervise(
 
 
 def _stopped(fleet: Fleet, error: FleetError) -> FleetError:
-    """Keep the database that no path leads to, and return what to tell of it."""
+    """Save the database that no path leads to any more. Return the error to report."""
     fact, hint = f"the supervisor stopped: {error}; agents live on", error.hint
     if isinstance(error, DatabaseReplaced) and take_in_log(fleet):
         fact, hint = f"{fact}; nothing of it is lost", "start it again: `fleet run start`."
@@ -103,7 +103,7 @@ def _stopped(fleet: Fleet, error: FleetError) -> FleetError:
 
 
 def _opened(home: Home, report: StartReport) -> Fleet:
-    """The home's queue. A database that is away is waited for: there may be agents here, and they wait as well."""
+    """Open the home's queue. Wait if the database is unreachable, because agents of this home may be waiting too."""
     told = False
     while True:
         try:
@@ -141,9 +141,9 @@ async def _serve(
     logs.set_up(home, context.redactor, to_terminal=to_terminal)
     for warning in WARNINGS.values():
         log.warning("%s", warning)
-    WARNINGS.clear()  # told
+    WARNINGS.clear()  # reported
     supervisor = Supervisor(context, origins=origins, report=report, check_home=single.confirm)
-    gc.freeze()  # what is there now stays: nobody has to look through it for garbage again and again
+    gc.freeze()  # existing objects stay, so later collections need not examine them
     gc.set_threshold(*GARBAGE)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from fleet.engine.start_report import Start
     from fleet.home import Home
 
-#: The option of a supervisor that claims only what `create` and its like made.
+#: The option of a supervisor that claims only tasks made by `create` and similar commands.
 ONLY_MADE = "--only-made"
 
 
 class StartingSupervisor:
-    """A supervisor on its way. It reports through a pipe once its database has answered."""
+    """A supervisor that is starting. It reports through a pipe once its database has answered."""
 
     def __init__(self, home: Home, flags: Sequence[str]) -> None:
         argv = [sys.executable, "-P", "-m", "fleet", "run", "foreground", "--quiet", *flags]
@@ -50,11 +50,10 @@ class StartingSupervisor:
 
     @property
     def pid(self) -> int:
-        """The process id."""
         return self._process.pid
 
     def wait(self, seconds: float) -> Start:
-        """Wait until it serves, has ended, or so many seconds have passed."""
+        """Wait until the supervisor serves or has ended, or until `seconds` have passed."""
         self.is_awaited = True
         try:
             return await_start(self._told, seconds)
@@ -62,7 +61,7 @@ class StartingSupervisor:
             os.close(self._told)
 
     def cancel(self) -> None:
-        """End it, unless somebody waited for it: then it has work."""
+        """Stop the supervisor, unless `wait` was called: then it has work."""
         if not self.is_awaited:
             os.close(self._told)
             self._process.send_signal(signal.SIGTERM)
@@ -71,7 +70,7 @@ class StartingSupervisor:
 def start_early(home: Home) -> StartingSupervisor | None:
     """Start the supervisor that `create` will need, if the home has none and keeps its queue in its own file.
 
-    Whoever starts it calls `control.ensure` once there is work, or cancels it.
+    The caller calls `control.ensure` once tasks exist, or cancels it.
     """
     home.check()
     refuse_foreign(home)

@@ -1,4 +1,4 @@
-"""Taking the best home, and keeping the others: their tips stay under refs of fleet's, whatever becomes of branches."""
+"""Merging the best candidate and keeping the others: refs of fleet hold their tips even without the branches."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from fleet.workspaces.view import View
 
 KEPT = "refs/fleet/kept/"
-#: More names for the same than anybody needs.
+#: The maximum number of refs for one name.
 MOST_NAMES = 1000
 
 
 class Taken(NamedTuple):
-    """What became of the winner and of the others."""
+    """The result of the merge, and the refs of the other candidates."""
 
     merging: Merging
-    kept: dict[str, str]  # the name of each other, and the ref that keeps it
+    kept: dict[str, str]  # the ref that keeps each other candidate, by its name
 
     @property
     def landed(self) -> bool:
-        """Whether the winner is home, or waits to be fetched."""
+        """Return True if the winner was merged, or its merge waits to be fetched."""
         return bool(self.merging.merged)
 
     def view(self) -> dict[str, Any]:
@@ -43,7 +43,7 @@ class Taken(NamedTuple):
 
 
 def refusal(best: Entry | None) -> str:
-    """Why the best is not merged; empty: it may be."""
+    """Return why the best candidate cannot be merged. Return "" if it can."""
     if best is None:
         return "none of them is any good"
     if best.finding != Finding.VERIFIED:
@@ -61,7 +61,7 @@ def take(
     caller: Caller | None = None,
     tell: Callable[[str], None],
 ) -> Taken:
-    """Merge the best, which was just verified, and keep the tips of the others. Raises FleetError."""
+    """Merge the best candidate, which was just verified, and keep the tips of the others. Raises FleetError."""
     if why := refusal(best):
         raise FleetError(f"nothing is merged: {why}", hint="`fleet merge` takes a branch that you choose.")
     task = best.candidate.task
@@ -71,13 +71,13 @@ def take(
     if why := changes_rules(view, best.candidate.base, best.candidate.tip):
         name = best.candidate.name
         raise FleetError(f"nothing is merged: {name}: {why}", hint=f"`fleet merge {name} --unverified` merges it.")
-    kept = keep(fleet, view, others)  # first: whatever happens, nothing of theirs is lost
-    terms = Terms(unverified=not _was_proven(best.candidate))  # by the look that was just made, it is
+    kept = keep(fleet, view, others)  # first, so that their work is safe whatever happens
+    terms = Terms(unverified=not _was_proven(best.candidate))  # the verification just now proved it
     return Taken(merge(fleet, [task.id], terms, exact=[task.id], by=by, caller=caller, tell=tell), kept)
 
 
 def _was_proven(candidate: Candidate) -> bool:
-    """Whether its own receipt says of this very commit that it is good."""
+    """Return True if its own receipt verified this very commit."""
     receipt, task = candidate.receipt, candidate.task
     if receipt is None or task is None or {receipt.finding, task.finding} != {Finding.VERIFIED}:
         return False
@@ -86,7 +86,7 @@ def _was_proven(candidate: Candidate) -> bool:
 
 
 def keep(fleet: Fleet, view: View, entries: Sequence[Entry]) -> dict[str, str]:
-    """Keep the tips of these under refs of fleet's; what is kept already stays. The refs, by name."""
+    """Keep the tips of these candidates under fleet's refs, reusing existing refs. Return the refs by name."""
     with locked(fleet.home, view.repository):
         told = view.text("for-each-ref", "--format=%(refname) %(objectname)", KEPT)
         known = dict(line.split(" ") for line in told.splitlines())
@@ -101,7 +101,7 @@ def keep(fleet: Fleet, view: View, entries: Sequence[Entry]) -> dict[str, str]:
 
 
 def _ref(name: str, tip: str, known: dict[str, str]) -> str:
-    """The name under which a tip is kept already, else one that is free."""
+    """Return a ref name that already keeps this tip, else a free one. Raises FleetError if none is free."""
     names = [name, *(f"{name}-{number}" for number in range(2, MOST_NAMES))]
     free = next((each for each in names if known.get(each, tip) == tip), None)
     if free is None:
@@ -110,5 +110,5 @@ def _ref(name: str, tip: str, known: dict[str, str]) -> str:
 
 
 def _plain(key: str) -> str:
-    """A key as one part of a ref's name: a branch may have several, and one may be a folder to another."""
+    """Return a key as one component of a ref name. A branch has slashes, and one branch may be a folder of another."""
     return re.sub(r"[^A-Za-z0-9._-]|\.(?=\.|lock$|$)|^[.-]", "-", key)

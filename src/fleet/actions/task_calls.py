@@ -1,4 +1,4 @@
-"""Tasks as an agent makes and reads them through tools: the same queue, with the bounds that hold for workers."""
+"""Tasks that agents create and read through tools, in the same queue and within the bounds of workers."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ LONGEST_TEXT = 1024 * 1024
 
 
 class TaskOrder(Record):
-    """A task to be, as a caller of `create_task` says it."""
+    """A new task, as a caller of `create_task` describes it."""
 
     title: str
     prompt: str = ""
     cwd: str = ""
-    branch: str = ""  # with one it gets a worktree of its own
+    branch: str = ""  # a task with a branch gets its own worktree
     base: str = ""
     coder: str = ""
     model: str = ""
@@ -56,7 +56,10 @@ class TaskOrder(Record):
 
 
 def create(fleet: Fleet, order: TaskOrder, terms: WorkerTerms, maker: Maker) -> tuple[Task, list[str]]:
-    """Put a task into the queue; what could not be tied to it is told. Raises BadInput, IllegalMove."""
+    """Add a task to the queue. Return it with notes, such as dependencies that were not added.
+
+    Raises BadInput, IllegalMove.
+    """
     cwd = _directory(order.cwd)
     rules = rules_for(fleet, cwd, terms, maker.caller)
     settings = settings_in(fleet.home, fleet.store, cwd) if cwd else load(fleet.home)
@@ -103,7 +106,7 @@ def listed(fleet: Fleet, *, statuses: tuple[str, ...] | None, text: str, limit: 
 
 
 def shown(fleet: Fleet, name: str) -> dict[str, Any]:
-    """One task with all that is known of it, as plain data. Raises TaskNotFound, Usage."""
+    """Return everything known about a task as plain data. Raises TaskNotFound, Usage."""
     key = find_task(fleet, name)
     with fleet.store.snapshot():
         task = fleet.store.tasks.get(key)
@@ -127,7 +130,7 @@ def view(task: Task) -> dict[str, Any]:
         "id": task.id,
         "title": task.title,
         "status": Status.IN_PROGRESS if task.is_supervised else task.status,
-        "marked": task.status,  # an agent may have blocked its task, and go on
+        "marked": task.status,  # an agent may block its task and continue
         "priority": task.priority,
         "labels": list(task.labels),
         "branch": task.branch or None,
@@ -141,14 +144,14 @@ def view(task: Task) -> dict[str, Any]:
 
 
 def tell_agent(fleet: Fleet, name: str, text: str, *, by: str, caller: Caller | None) -> dict[str, Any]:
-    """Tell a task's agent something; a run may tell those whose tasks it made. Raises IllegalMove, BadInput."""
+    """Send a message to a task's agent. A run may do so for tasks that it made. Raises IllegalMove, BadInput."""
     key = find_task(fleet, name)
     own(fleet.store.tasks.get(key), caller, "tell anything to the agent of")
     return steering.prompt(fleet, key, text, by=by).view()
 
 
 def _base(fleet: Fleet, order: TaskOrder, cwd: str) -> str:
-    """The commit that its branch begins at."""
+    """Return the commit at which the task's branch starts. Return "" without a branch."""
     return bases.commit(fleet.home, find_repository(cwd), order.base, cwd=cwd) if order.branch else ""
 
 

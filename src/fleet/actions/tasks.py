@@ -1,4 +1,4 @@
-"""Making, changing, claiming and ending tasks."""
+"""Creating, changing, claiming and closing tasks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEFAULT_PREFIX = "fleet"
 
 
 class Draft(Record):
-    """A task to be made: its fields, and how it is tied to others."""
+    """A task to create: its fields and its links to other tasks."""
 
     fields: dict[str, Any]
     id: str = ""
@@ -34,13 +34,16 @@ class Draft(Record):
 
 
 class GuardMismatch(FleetError):
-    """Somebody changed the task first: it is not as the caller said it must be."""
+    """The task was changed in the meantime and no longer matches the caller's condition."""
 
     exit_code = 13
 
 
 def find_id(store: Store, text: str, *, guess: bool = True) -> str:
-    """The id meant: exact; with `guess` also without the queue's prefix, or a unique part of it."""
+    """Return the id that a text means: an exact id or, with `guess`, one without the prefix or a unique part of it.
+
+    Raises TaskNotFound, AmbiguousId.
+    """
     prefix = store.config.all().get("issue_prefix", DEFAULT_PREFIX)
     for candidate in (text, f"{prefix}-{text}") if guess else (text,):
         found = store.tasks.find(Filter(ids=(candidate,)), sort="id", limit=1)
@@ -57,7 +60,7 @@ def find_id(store: Store, text: str, *, guess: bool = True) -> str:
 
 
 def create(store: Store, draft: Draft, *, actor: str) -> tuple[Task, list[str]]:
-    """Make a task with all its ties, or nothing; what could not be tied is told, not fatal."""
+    """Create a task with its links in one transaction. Return it with warnings about links to unknown tasks."""
     with store.atomic():
         now = store.now()
         parent = store.tasks.get(find_id(store, draft.parent)) if draft.parent else None
@@ -74,7 +77,7 @@ def create(store: Store, draft: Draft, *, actor: str) -> tuple[Task, list[str]]:
 
 
 def update(store: Store, task_id: str, patch: Patch, *, guard: Callable[[Task], None] | None = None) -> Task:
-    """Apply a change to one task, if its guard agrees with what the task is by then."""
+    """Apply a patch to one task. First call the guard with the task's current state; it may raise."""
     with store.atomic():
         task = store.tasks.get(task_id)
         if guard is not None:
@@ -84,7 +87,7 @@ def update(store: Store, task_id: str, patch: Patch, *, guard: Callable[[Task], 
 
 
 def move_under(store: Store, task_id: str, parent: str, *, actor: str) -> None:
-    """Give a task another parent, or with "" none."""
+    """Give a task another parent. "" removes its parent."""
     with store.atomic():
         for edge in store.edges.find([task_id]):
             if edge.type == PARENT_CHILD:
@@ -97,7 +100,11 @@ def move_under(store: Store, task_id: str, parent: str, *, actor: str) -> None:
 
 
 def close(store: Store, task_id: str, reason: str, *, actor: str, force: bool, session: str = "") -> Task:
-    """End a task, unless something open depends on it staying so."""
+    """Close a task.
+
+    Raises IllegalMove, unless forced, if it is pinned, a template, blocked, someone else's or an epic with open
+    children.
+    """
     with store.atomic():
         task = store.tasks.get(task_id)
         if task.status != Status.CLOSED and not force:
@@ -107,7 +114,7 @@ def close(store: Store, task_id: str, reason: str, *, actor: str, force: bool, s
 
 
 def hand_in(store: Store, task_id: str, reason: str) -> Task:
-    """Note a live run's word that its task is done, and answer with the task as if it were closed."""
+    """Record that a live run declares its task done. Return the task as if it were closed."""
     with store.atomic():
         now = store.now()
         task = store.tasks.get(task_id).handed_in(reason, now)
@@ -123,7 +130,7 @@ def reopen(store: Store, task_id: str) -> Task:
 
 
 def claim_first(store: Store, where: Filter, actor: str, *, sort: str = "urgent") -> Task | None:
-    """Take the first ready task that fits and is nobody's, in one step."""
+    """Claim the first unassigned task that fits, in one transaction. Return None if none fits."""
     with store.atomic():
         for task in store.tasks.find(where.replace(unassigned=True), sort=sort, limit=1):
             return store.claims.take(task.id, actor)
@@ -143,7 +150,7 @@ def open_blockers(store: Store, task: Task) -> list[str]:
 
 
 def parse_dependency(spec: str) -> tuple[str, str, bool]:
-    """What `id` or `type:id` says: the type, the other task, and whether it is the other one that waits."""
+    """Return the parts of `id` or `type:id`: the type, the other task, and whether the other task waits."""
     kind, colon, other = spec.partition(":")
     if not colon or spec.startswith(EXTERNAL):
         return BLOCKS, spec, False

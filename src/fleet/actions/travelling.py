@@ -1,7 +1,7 @@
-"""Where a new task may be worked on when several hosts share its queue: wherever its remote is reached, or only here.
+"""The placement of new tasks on hosts that share a queue: every host that reaches the remote, or only this host.
 
-What belongs to a repository with a remote travels: its base commit is put where other hosts find it. What belongs to a
-plain directory, or to a repository that no other host can reach, stays on the host of its maker.
+Tasks of a repository with a remote can run elsewhere: their base commit is pushed to where other hosts find it. Tasks
+of a plain directory, or of a repository that no other host can reach, stay on the host that made them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Ticket(NamedTuple):
-    """What a task needs to be worked on elsewhere, or what keeps it here."""
+    """The remote and requirements of a task that can run on other hosts, or its pin to this host."""
 
     remote: str = ""
     requires: str = ""
@@ -40,7 +40,7 @@ class Ticket(NamedTuple):
         return {"remote": self.remote, "requires": self.requires}
 
     def with_words(self, requires: str) -> str:
-        """What a task requires that has requirements of its own besides; one that names a host goes by that."""
+        """Return these requirements together with the ticket's own. If they pin a host, the ticket's pin is dropped."""
         words, own = required(requires) or (), required(self.requires) or ()
         named = any(word.startswith(PIN) for word in words)
         return requiring((*words, *(word for word in own if not named or not word.startswith(PIN))))
@@ -49,9 +49,9 @@ class Ticket(NamedTuple):
 def ticket(
     fleet: Fleet, repository: Repository, commit: str, requires: str = "", *, settings: Settings | None = None
 ) -> Ticket:
-    """How far a task travels that begins at a commit of a repository; where there is one host, nothing is said.
+    """Decide where a task that starts at a commit may run. With a single host, add nothing.
 
-    What is trusted of the project's commands holds on the other hosts too.
+    The other hosts also trust those of the project's commands that are trusted here.
     """
     if not fleet.store.is_shared:
         return Ticket(requires=requires)
@@ -71,9 +71,9 @@ def ticket(
 
 
 def placed(fleet: Fleet, fields: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The fields of a task that say where it may be worked on, from those that say where it is about; and notes.
+    """Return the fields that say where a task may run, derived from the place it is about, and notes.
 
-    Nothing where there is one host, or the task is about no place at all. Raises FleetError for a base that is none.
+    Both are empty for a single host or a task without a place. Raises FleetError for an invalid base.
     """
     if not fleet.store.is_shared:
         return {}, ()
@@ -93,13 +93,12 @@ def placed(fleet: Fleet, fields: Mapping[str, Any]) -> tuple[dict[str, Any], tup
 
 
 def stay(home: Home, requires: str, hosts: Iterable[Host] = ()) -> str:
-    """What a task requires, and besides the host of this home, by those there are; one that names a host already goes
-    by that."""
+    """Return a task's requirements with a pin to this home's host, unless they already pin a host."""
     return requires if pin_of(requires) else requiring((*(required(requires) or ()), pin_among(home, hosts)))
 
 
 def _put_there(home: Home, repository: Repository, remote: Remote, commit: str) -> None:
-    """See that a remote has a commit, by what is known of it; else put it there."""
+    """Push a commit to a remote, unless the remote-tracking branches show that the remote has it."""
     from fleet.workspaces.remote import ASK_SECONDS, tracked_by
     from fleet.workspaces.sending import send_base
     from fleet.workspaces.view import View
@@ -111,7 +110,7 @@ def _put_there(home: Home, repository: Repository, remote: Remote, commit: str) 
 
 
 def _pass_trust(fleet: Fleet, repository: Repository, url: str, settings: Settings) -> None:
-    """Have other hosts trust what is trusted here: of the project file, and of the files of coders."""
+    """Make other hosts trust what is trusted here: commands of the project file, and files of coders."""
     trusted = [digest(line) for line in settings.demands if line not in settings.untrusted]
     trusted += trusted_digests(fleet.store, repository)
     keep_digests(fleet.store, of_remote(url), trusted, by="its maker")

@@ -1,4 +1,4 @@
-"""Looking at what a repository would have run, and saying that it may."""
+"""Showing what a repository would run, and trusting it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 class Line(NamedTuple):
-    """One thing that a project file would have run."""
+    """A command that a project file would run."""
 
     text: str
     is_trusted: bool
 
 
 class FileLine(NamedTuple):
-    """One file from which coders run commands."""
+    """A file from which coders run commands."""
 
     file: CoderFile
     coders: tuple[str, ...]
@@ -45,7 +45,7 @@ class FileLine(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """What is trusted of the repository around a directory."""
+    """The trust status of the repository around a directory."""
 
     repository: Repository
     file: str
@@ -63,7 +63,7 @@ class Standing(NamedTuple):
 
     @property
     def mark(self) -> str:
-        """What all of it that would run is known by, in whichever clone."""
+        """Return the digest of everything that would run. It is the same in every clone."""
         lines = [line.text for line in self.lines] + [line.file.line for line in self.files]
         return digest("\n".join(sorted(lines)))
 
@@ -80,7 +80,7 @@ class Standing(NamedTuple):
 
 
 def standing(fleet: Fleet, cwd: str) -> Standing:
-    """What is trusted here, and what is not. Changes nothing. Raises NoRepository, BadInput."""
+    """Return what is trusted here and what is not, without changing anything. Raises NoRepository, BadInput."""
     settings = trusting.settings_in(fleet.home, fleet.store, cwd, {})
     files = _files(fleet, cwd, settings)
     repository = _around(fleet.home, cwd, is_any=bool(files))
@@ -94,10 +94,10 @@ def standing(fleet: Fleet, cwd: str) -> Standing:
 
 
 def _files(fleet: Fleet, cwd: str, settings: Settings) -> list[FileLine]:
-    """The files in a directory, and above it, from which any coder that may be named runs commands."""
+    """Return the files in and above a directory from which any usable coder runs commands."""
     readers: dict[str, list[str]] = {}
     for name in dict.fromkeys((*coders.CODERS, *settings.coders, settings.coder)):
-        with contextlib.suppress(FleetError):  # a coder that cannot be had runs nothing
+        with contextlib.suppress(FleetError):  # an unavailable coder runs nothing
             for pattern in coder_files.patterns_of(coders.load(name, settings), settings):
                 readers.setdefault(pattern, []).append(name)
     trusted = known_anywhere(fleet.home)
@@ -106,7 +106,7 @@ def _files(fleet: Fleet, cwd: str, settings: Settings) -> list[FileLine]:
 
 
 def trust(fleet: Fleet, cwd: str, found: Standing, *, by: str, caller: Caller | None = None) -> None:
-    """Put on record that all that was found in a directory is all right, and nothing that changed since."""
+    """Record trust in everything that was found in a directory, but not in later changes."""
     refuse_agents(caller, "trust a repository")
     with fleet.store.atomic():
         files = [line.file.line for line in found.files]
@@ -119,7 +119,7 @@ def trust(fleet: Fleet, cwd: str, found: Standing, *, by: str, caller: Caller | 
 
 
 def refuse_unexpected(found: Standing, expected: str) -> None:
-    """Refuse to trust anything but what this digest stands for, as `fleet trust --show` told it."""
+    """Raise FleetError unless this is the digest of what would be trusted, as printed by `fleet trust --show`."""
     if found.mark != expected.strip().lower():
         raise FleetError(
             f"what would be trusted has the digest {found.mark}, not {expected}",
@@ -128,7 +128,7 @@ def refuse_unexpected(found: Standing, expected: str) -> None:
 
 
 def _around(home: Home, cwd: str, *, is_any: bool) -> Repository:
-    """The repository around a directory, or what stands for a project outside of git, or for any folder.
+    """Return the repository around a directory, or what represents a project or folder outside of git.
 
     Raises NoRepository, NotOwned.
     """

@@ -1,4 +1,4 @@
-"""Updating fleet by the installer it came with, and only what is fleet's: another project has its name on PyPI."""
+"""Updates of fleet with the installer that installed it, after a check: another project has fleet's name on PyPI."""
 
 import json
 import re
@@ -24,7 +24,7 @@ _WANTED = re.compile(r"""([\w.-]+).*;\s*extra\s*==\s*['"]([\w.-]+)['"]\s*\Z""", 
 
 
 class Installation(NamedTuple):
-    """How this fleet was installed."""
+    """The way this fleet was installed."""
 
     by: str
     clone: str = ""
@@ -36,7 +36,7 @@ class Installation(NamedTuple):
 
 
 def installation() -> Installation:
-    """Return how the fleet that runs now was installed. Raises FleetError if the distribution is not fleet's own."""
+    """Return how the running fleet was installed. Raises FleetError if the distribution is not fleet's own."""
     try:
         found = metadata.distribution(NAME)
     except metadata.PackageNotFoundError:
@@ -50,7 +50,7 @@ def installation() -> Installation:
 
 
 def why_foreign(found: Distribution, made: Installation) -> str:
-    """Return why this distribution is not the fleet that runs now; empty if it is."""
+    """Return why this distribution is not the running fleet. Return "" if it is."""
     scripts = {each.name: each.value for each in found.entry_points if each.group == "console_scripts"}
     if scripts != SCRIPTS:
         return f"the commands of the distribution {NAME} are not fleet's"
@@ -66,7 +66,7 @@ def why_foreign(found: Distribution, made: Installation) -> str:
 
 
 def judge(origin: str, installer: str, in_prefix: list[str]) -> Installation:
-    """Return the installation by the marks of installers: in the package and at the top of its environment.
+    """Return the installation, judged by the installers' marks in the package and at the top of its environment.
 
     Raises FleetError if it came from a file, which has no newer version.
     """
@@ -92,7 +92,7 @@ def judge(origin: str, installer: str, in_prefix: list[str]) -> Installation:
 
 
 def installed_extras(found: Distribution) -> tuple[str, ...]:
-    """Return the extras of a distribution whose every requirement is installed."""
+    """Return the extras of a distribution whose requirements are all installed."""
     wanted: dict[str, list[str]] = {}
     for line in found.requires or []:
         fits = _WANTED.match(line)
@@ -102,7 +102,7 @@ def installed_extras(found: Distribution) -> tuple[str, ...]:
 
 
 def commands(how: Installation) -> list[list[str]]:
-    """Return what brings this installation up to date. Raises FleetError if it came from a folder without git."""
+    """Return the commands that update this installation. Raises FleetError if it came from a folder without git."""
     return [*_pulling(how), _upgrading(how)]
 
 
@@ -113,7 +113,7 @@ def run(argvs: list[list[str]]) -> str:
         if program is None:
             raise FleetError(f"cannot update: {argv[0]} is not on PATH", hint=f"put {argv[0]} on PATH.")
         try:
-            # Not in the directory the user is in, whose files could be settings of an installer.
+            # Not in the user's directory: its files could be settings of an installer.
             done = subprocess.run(
                 [program, *argv[1:]], cwd=sys.prefix, stdin=subprocess.DEVNULL, timeout=INSTALLING_SECONDS, check=False
             )

@@ -1,4 +1,4 @@
-"""The versions of programs, asked of all of them at once; what does not answer in time is unknown, not waited for."""
+"""The versions of programs, queried concurrently. A program that does not answer in time has no known version."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_OUTPUT = 4096  # bytes
 LONGEST_VERSION = 40
 AT_ONCE = 8
 GLANCE_SECONDS = 0.05
-#: What a program may need to tell its version. No key, token or proxy is among it.
+#: The variables that a program may need to print its version. They hold no key, token or proxy.
 PLAIN = ("PATH", "HOME", "LANG", "LC_*", "TMPDIR", "XDG_*", "LD_LIBRARY_PATH")
 _NUMBER = re.compile(r"\d+(?:\.\d+)+[\w.+-]*", re.ASCII)
 
@@ -29,7 +29,7 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)+[\w.+-]*", re.ASCII)
 def versions(
     paths: Iterable[str], *, env: Mapping[str, str], tell: Callable[[int, int], None] = lambda done, all: None
 ) -> dict[str, str]:
-    """The version of each of these programs, by path; empty where it does not tell. `tell` hears how far that is."""
+    """Return the version of each program by path, or "" if it is unknown. Call `tell` with the progress."""
     wanted = sorted(set(paths))
     plain = {name: value for name, value in env.items() if any(fnmatchcase(name, glob) for glob in PLAIN)}
     found: dict[str, str] = {}
@@ -42,7 +42,10 @@ def versions(
 
 
 def read_version(text: str) -> str:
-    """The version in what a program said: the first number with a dot, else its first line; bounded."""
+    """Return the version in a program's output: the first number with a dot, else the first line.
+
+    Its length is limited.
+    """
     number = _NUMBER.search(text)
     found = number[0] if number else (text.strip().splitlines() or [""])[0].strip()
     return found[:LONGEST_VERSION]
@@ -75,7 +78,10 @@ def _version(path: str, env: dict[str, str]) -> str:
 
 
 def _said(program: subprocess.Popen[bytes], deadline: float) -> bytes:
-    """What it prints, until it ends, says too much or takes too long; whom it leaves behind is not waited for."""
+    """Return the output until the program ends, prints too much or takes too long.
+
+    Processes that it leaves are not awaited.
+    """
     assert program.stdout is not None
     said, ended = b"", False
     with program.stdout as pipe:

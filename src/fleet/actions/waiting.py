@@ -1,4 +1,4 @@
-"""Waiting for tasks to be over, and telling what happens meanwhile."""
+"""Waiting for tasks to end, with progress reports."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ UNDER_WAY = (Status.IN_PROGRESS, Status.HOOKED)
 
 
 class Progress(NamedTuple):
-    """Where the tasks that are waited for are."""
+    """The states of the awaited tasks."""
 
     closed: list[Task]
-    blocked: list[Task]  # need a person, or wait for one that does
+    blocked: list[Task]  # need a person, or wait for a task that does
     running: list[Task]
     waiting: list[Task]
     gone: list[str]  # deleted meanwhile
@@ -38,9 +38,9 @@ class Progress(NamedTuple):
 def wait(
     fleet: Fleet, ids: Sequence[str] | None, *, timeout: float | None, tell: Callable[[Progress], None]
 ) -> Progress:
-    """Wait until every one of these tasks, or of all, is closed or needs a person; or for so many seconds.
+    """Wait until these tasks, or all unfinished ones, are closed or need a person, or until the timeout.
 
-    `tell` hears of each look. The answer of a wait that ran out of time is not over.
+    Call `tell` with each progress. After a timeout, the returned progress is not over.
     """
     wake(fleet.home)
     deadline = None if timeout is None else time.monotonic() + timeout
@@ -73,7 +73,7 @@ def look(store: Store, ids: Sequence[str]) -> Progress:
 
 
 def _stuck(store: Store, tasks: list[Task]) -> set[str]:
-    """The tasks that wait, however indirectly, for one that needs a person. Only asked when nothing runs."""
+    """Return the tasks that wait, directly or not, for a task that needs a person. Called only if nothing runs."""
     step = {task.id for task in store.tasks.find(Filter(statuses=(Status.BLOCKED,)), sort="id")}
     held: set[str] = set()
     kinds: tuple[str, ...] = HARD

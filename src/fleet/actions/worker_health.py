@@ -1,4 +1,4 @@
-"""Whether fleet can give work to agents here, and which coder is good at what: told to agents that give work."""
+"""Health of the worker tools and guidance on coders, for agents that create workers."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from fleet.actions.worker_terms import WorkerTerms
     from fleet.assembly import Fleet
 
-#: It plays an agent and does no work: it counts only where it is asked for.
+#: The demo coder plays an agent and does no work. It is shown only if it is the default.
 DEMO = "demo"
-#: The three that codefleet's callers look for by name.
+#: The coders that codefleet's callers look for by name.
 EXECUTORS = ("codex", "gemini", "claude")
 ADVICE = {
     "codex": "short, well-described changes, scripts, command lines; careful with tokens",
@@ -41,7 +41,7 @@ RULES = (
 
 
 def health(fleet: Fleet, terms: WorkerTerms, *, env: Mapping[str, str], trouble: str = "") -> dict[str, Any]:
-    """Whether workers can be made and run, with what codefleet's healthcheck tells, and what stands in the way."""
+    """Return whether workers can be created and run, with the fields of codefleet's healthcheck and any problems."""
     default = _default(fleet, terms)
     found = {each.name: each for each in coders(fleet, env=env) if each.name != DEMO or default == DEMO}
     told_of = warnings(fleet, {default})
@@ -83,7 +83,7 @@ def health(fleet: Fleet, terms: WorkerTerms, *, env: Mapping[str, str], trouble:
 
 
 def guide(fleet: Fleet, terms: WorkerTerms, *, env: Mapping[str, str]) -> dict[str, Any]:
-    """Which coder suits what, and what the receipts of this home say of each."""
+    """Return what each coder is good at, and its results in this home's receipts."""
     proven: dict[str, Standing] = {}
     for count in fleet.store.receipts.finding_counts():
         proven[count.coder] = proven.get(count.coder, Standing(coder=count.coder)).plus(count)

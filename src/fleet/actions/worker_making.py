@@ -1,6 +1,6 @@
-"""Making workers: tasks with a worktree of their own and no terminal, as codefleet's users know them.
+"""Creating workers: tasks with their own worktree and no terminal, compatible with codefleet.
 
-Many are made at once: what holds for all of them is looked up once, and they are added in one transaction.
+Shared facts are looked up once for all workers, and the workers are added in one transaction.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
     from fleet.workspaces.repository import Repository
 
 ORIGIN = "mcp"
-#: The key of a task's metadata under which a worker keeps what codefleet's callers gave it.
+#: The key in a task's metadata for values from codefleet's callers.
 KEY = "worker"
 LONGEST_PROMPT = 1024 * 1024
 LONGEST_NAME = 200
-LONGEST_PART = 50  # of a branch's name
+LONGEST_PART = 50  # of a branch name
 LONGEST_CODER = 30
 MOST_WORDS = 100
 MOST_METADATA = 64 * 1024
 
 
 class Order(Record):
-    """One worker to be, as a caller of `create_worker` says it."""
+    """A new worker, as a caller of `create_worker` describes it."""
 
     task_name: str
     prompt: str
@@ -66,26 +66,26 @@ class Order(Record):
 
 
 class Maker(NamedTuple):
-    """Who makes workers: a person by name, or a run."""
+    """The creator of workers: a person by name, or a run."""
 
     by: str
     caller: Caller | None = None
 
 
 class _Start(NamedTuple):
-    """Where a worker begins: at a commit, on a host that offers something."""
+    """The start of a worker: its base commit and its requirements on a host."""
 
     base: str
     requires: str
 
 
 class _Site(NamedTuple):
-    """What holds for all workers that are made together."""
+    """The shared facts of all workers of one call."""
 
     repository: Repository
     settings: Settings
     terms: WorkerTerms
-    rules: Rules  # of each, but for what its order says
+    rules: Rules  # of each worker, without the rules in its order
     by: str
     now: datetime
     tickets: dict[_Start, Ticket]
@@ -94,9 +94,10 @@ class _Site(NamedTuple):
 def make(
     fleet: Fleet, repo_path: str, orders: Sequence[Order], terms: WorkerTerms, maker: Maker
 ) -> list[Task | FleetError]:
-    """A task for each order, or why there is none; all that could be made are, in one transaction, and started.
+    """Create a task for each order, or an error if it cannot be created.
 
-    Raises FleetError for what holds for all: no repository, one that is not allowed or not trusted, a caller too deep.
+    Add all tasks in one transaction and start them. Raises FleetError for faults that concern all orders: a missing,
+    forbidden or untrusted repository, or a caller that is too deep.
     """
     repository = _repository(repo_path)
     rules = rules_for(fleet, repository.top, terms, maker.caller)
@@ -121,9 +122,9 @@ def make(
 
 
 def rules_for(fleet: Fleet, place: str, terms: WorkerTerms, caller: Caller | None) -> Rules:
-    """What holds for tasks that are made in a place through tools. Raises IllegalMove where none may be made.
+    """Return the rules for tasks made in a place through tools. Raises IllegalMove if none may be made.
 
-    A run's own task says how deep its tasks may lead to tasks, and not the environment of its server.
+    For a run, its own task limits the depth, and the server's environment does not.
     """
     if not allows(terms.repos, place):
         raise IllegalMove(
@@ -138,12 +139,12 @@ def rules_for(fleet: Fleet, place: str, terms: WorkerTerms, caller: Caller | Non
 
 
 def new_id() -> str:
-    """A worker's id, as codefleet makes them."""
+    """Return a new worker id in codefleet's format."""
     return f"w_{os.urandom(6).hex()}"
 
 
 def branch_of(coder: str, task_name: str, key: str) -> str:
-    """The branch of a worker: who works, on what, and its id."""
+    """Return a worker's branch: coder, task name and id."""
     return f"{_part(coder, LONGEST_CODER) or 'coder'}/{_part(task_name, LONGEST_PART) or 'task'}/{key}"
 
 

@@ -1,4 +1,4 @@
-"""What holds for workers: codefleet's variables with its defaults, read from the environment of whoever makes them."""
+"""Terms for workers: codefleet's variables and defaults, read from the environment of the creator."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
     from fleet.config import Settings
 
-#: Which variable names a coder's model; another coder takes what the settings say.
+#: The variables that name a coder's model. Other coders use the model in the settings.
 MODELS = {
     "codex": "FLEET_DEFAULT_MODEL",
     "gemini": "FLEET_GEMINI_DEFAULT_MODEL",
     "claude": "FLEET_CLAUDE_DEFAULT_MODEL",
 }
-#: Who works where nobody was named, if it is installed.
+#: The default coder, if it is installed.
 USUAL = "codex"
 MOST = 1_000_000
 
 
 class WorkerTerms(Record):
-    """What the variables say; an executor or model that none names is empty."""
+    """The values of the variables. The executor or a model is empty if no variable names it."""
 
     executor: str = ""
     models: tuple[tuple[str, str], ...] = ()
@@ -49,7 +49,7 @@ class WorkerTerms(Record):
 
     @classmethod
     def of(cls, env: Mapping[str, str]) -> WorkerTerms:
-        """What this environment says. Raises BadInput for a variable that holds no such value."""
+        """Return the terms in this environment. Raises BadInput for an invalid value."""
         repos = (part.strip() for part in env.get("FLEET_ALLOWED_REPOS", "").split(","))
         return cls(
             executor=env.get("FLEET_DEFAULT_EXECUTOR", ""),
@@ -68,9 +68,9 @@ class WorkerTerms(Record):
         )
 
     def coder(self, said: str, settings: Settings) -> str:
-        """Who works: whom the caller or the variable names, else codex if it is installed, else the settings' coder.
+        """Return the coder named by the caller or the variable, else codex if installed, else the settings' coder.
 
-        Raises BadInput for one that nobody knows.
+        Raises BadInput for an unknown coder.
         """
         name = said or self.executor
         if not name:
@@ -78,11 +78,11 @@ class WorkerTerms(Record):
         return coders.known(name, described=settings.coders)
 
     def model(self, coder: str) -> str:
-        """The model that a variable names for a coder."""
+        """Return the model that a variable names for a coder. Return "" if none does."""
         return dict(self.models).get(coder, "")
 
     def rules(self) -> Rules:
-        """What its task is held to: as codefleet has it, a failure is not tried again, but silence and limits are."""
+        """Return the rules of a worker. As in codefleet, failures are not retried, but silence and rate limits are."""
         return Rules(
             depth=self.depth,
             repos=self.repos,
@@ -96,17 +96,20 @@ class WorkerTerms(Record):
         )
 
     def task_rules(self, rules: Rules) -> Rules:
-        """What a plain task is held to, of the rules for a worker: its pauses only where a variable says so."""
+        """Return the rules of a plain task, derived from a worker's rules.
+
+        Its rate limit pauses need an explicit variable.
+        """
         named = ("rate_limit_retries", "rate_limit_base_seconds", "rate_limit_max_seconds")
         usual = WorkerTerms()
         said = {name: getattr(self, name) for name in named if getattr(self, name) != getattr(usual, name)}
         return Rules(depth=rules.depth, repos=rules.repos, **said)
 
     def limits(self, timeout_seconds: float | None) -> dict[str, float]:
-        """When its agent is stopped: the names are those of the watchdog. Raises BadInput for a time it cannot have."""
+        """Return the time limits of an agent, by the watchdog's names. Raises BadInput for an invalid time."""
         wall = self.wall_seconds if timeout_seconds is None else float(timeout_seconds)
         check_value(KEYS["watchdog", "wall_seconds"], wall)
-        # Off means that no silence ends it, at the start neither.
+        # 0 means that silence never ends the agent, not even before its first event.
         quiet = {} if self.silence_seconds else {"first_event_seconds": 0.0}
         return {"wall_seconds": wall, "silence_seconds": self.silence_seconds, **quiet}
 

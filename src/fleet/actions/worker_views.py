@@ -1,4 +1,4 @@
-"""What callers are shown of workers: codefleet's fields, and beside them what only fleet knows."""
+"""Workers as tools show them: codefleet's fields, and some that only fleet has."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ LABELS = {
     "cancelled": "CANCELLED",
     "timed_out": "TIMED OUT",
 }
-#: Also what is just being tried: a supervisor that finds no program gives it back.
+#: Includes tasks just being started: without a program, the supervisor gives the task back.
 STARTING = (Status.OPEN, Status.IN_PROGRESS)
 MOST_LINES = 2000
 LONGEST_TAIL = 64 * 1024  # characters
 
 
 class Places:
-    """Where worktrees will lie, unless the settings change till then; each repository is looked at once."""
+    """The paths of worktrees, predicted by the current settings. Each repository is examined once."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
         self._known: dict[str, tuple[Repository, Settings] | None] = {}
 
     def of(self, worker: Worker) -> str | None:
-        """The path of a worker's worktree, there or to be; none where it is over and had none."""
+        """Return the path of a worker's worktree, existing or future. Return None if it ended and had none."""
         if worker.workspace is not None or worker.is_over:
             return worker.workspace.path if worker.workspace else None
         found = self._look(worker.task.repo)
@@ -71,7 +71,7 @@ class Places:
 
 
 def views(fleet: Fleet, workers: Sequence[Worker]) -> list[dict[str, Any]]:
-    """Workers as plain data; instants are seconds since 1970, as codefleet has them."""
+    """Return workers as plain data. Times are seconds since 1970, as in codefleet."""
     places, now = Places(fleet.home), fleet.store.now().timestamp()
     found, waits = [], reasons(fleet, workers)
     for each in workers:
@@ -84,7 +84,7 @@ def views(fleet: Fleet, workers: Sequence[Worker]) -> list[dict[str, Any]]:
 
 
 def reasons(fleet: Fleet, workers: Sequence[Worker]) -> dict[str, str]:
-    """Why workers wait that could start but for their coder, or for a person, by their ids."""
+    """Return why startable workers wait for their coder or a resume, by their ids."""
     waiting = [each.task for each in workers if each.status == "pending" and each.task.status in STARTING]
     found = why_waiting(fleet, {task.coder for task in waiting})
     return {task.id: found[task.coder] for task in waiting if task.coder in found}
@@ -95,7 +95,7 @@ def view(fleet: Fleet, worker: Worker) -> dict[str, Any]:
 
 
 def _facts(home: Home, worker: Worker, places: Places, waits: str) -> dict[str, Any]:
-    """What is known of a worker, without what follows from it."""
+    """Return the recorded facts about a worker, without derived fields."""
     task, run = worker.task, worker.run
     kept = task.metadata.get(KEY) or {}
     return {
@@ -134,24 +134,24 @@ def _facts(home: Home, worker: Worker, places: Places, waits: str) -> dict[str, 
 
 
 def _pid(home: Home, run: Run) -> int | None:
-    """The process that its agent lives below: of one on another host nothing is known here."""
+    """Return the process id of the agent's shim. Return None if unknown, such as for an agent on another host."""
     return open_launcher().pid(TaskFolder(home, run.task_id).run_folder(run.number)) if run.is_live else None
 
 
 def summary(views: Sequence[dict[str, Any]], what: str = "workers") -> str:
-    """A list in a line: 5 workers: 2 running, 3 ok."""
+    """Return a summary line: 5 workers: 2 running, 3 ok."""
     counts = [(sum(each["status"] == status for each in views), label.lower()) for status, label in LABELS.items()]
     told = ", ".join(f"{count} {label}" for count, label in counts if count)
     return f"{len(views)} {what}" + (f": {told}" if told else "")
 
 
 def collected(fleet: Fleet, worker: Worker, lines: int) -> dict[str, Any]:
-    """A worker with what it handed on, and so many lines of its logs."""
+    """Return a worker with its result and the last lines of its logs."""
     return view(fleet, worker) | result(fleet, worker) | (tails(fleet, worker, lines) if lines else {})
 
 
 def result(fleet: Fleet, worker: Worker) -> dict[str, Any]:
-    """What a worker handed on: kept at its end, or as its agent left it; `result_error` says why there is none."""
+    """Return the stored result of a worker, else its agent's file. `result_error` explains a missing result."""
     kept = fleet.store.results.find([worker.task.id]).get(worker.task.id)
     if kept is not None:
         return {"result": kept.told, "result_made_by": kept.made_by}
@@ -167,7 +167,7 @@ def result(fleet: Fleet, worker: Worker) -> dict[str, Any]:
 
 
 def tails(fleet: Fleet, worker: Worker, lines: int) -> dict[str, str]:
-    """The last lines of a worker's events and of its stderr, as they are on record: redacted, and bounded."""
+    """Return the last lines of a worker's recorded events and stderr: redacted, and limited in size."""
     home = home_of(fleet.home, worker.run)
     count = max(1, min(lines, MOST_LINES))
     return {
@@ -217,7 +217,7 @@ def _shown(told: dict[str, Any], now: float) -> dict[str, str]:
 
 
 def span(seconds: float | None) -> str:
-    """A time in words: 4s, 2m 05s, 1h 02m."""
+    """Return a time span as text: 4s, 2m 05s, 1h 02m."""
     if seconds is None or seconds < 0:
         return "-"
     minutes, rest = divmod(int(seconds), 60)

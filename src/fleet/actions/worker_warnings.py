@@ -1,4 +1,4 @@
-"""What whoever gives work is told at once: why it does not start here, and why it may not get far."""
+"""Warnings for callers that create work: why it does not start here, or may not get far."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 def why_waiting(fleet: Fleet, names: Collection[str]) -> dict[str, str]:
-    """Of each of these coders, why none of its agents starts here now; those that can start are left out."""
-    if not names or fleet.store.is_shared:  # others may have what is missing here
+    """Return why each of these coders cannot start agents here now. Coders that can start are left out."""
+    if not names or fleet.store.is_shared:  # other hosts may have what is missing here
         return {}
     settings = settings_here(fleet.home)
     paused = "paused; `fleet resume` goes on" if PAUSED in fleet.store.config.all() else ""
@@ -33,7 +33,7 @@ def why_waiting(fleet: Fleet, names: Collection[str]) -> dict[str, str]:
 
 
 def warnings(fleet: Fleet, names: Collection[str], repo: str = "") -> list[str]:
-    """What stands in the way of work for these coders, each with what helps."""
+    """Return the problems in the way of work for these coders, each with a remedy."""
     found = [f"{why}; what is made for it waits" for why in why_waiting(fleet, sorted(names)).values()]
     settings = load(fleet.home, repo or None, env={})
     unsaid = [name for name in sorted(names) if _is_unsaid(name, settings) and _asks(fleet, name, settings)]
@@ -47,7 +47,7 @@ def warnings(fleet: Fleet, names: Collection[str], repo: str = "") -> list[str]:
 
 
 def of_stages(fleet: Fleet, flow: Flow) -> list[str]:
-    """The same for a workflow that was just made; what only other hosts may do is theirs."""
+    """Return the warnings for a new workflow. Stages that require certain hosts are left out."""
     here = [seen.task for seen in flow.stages if seen.task is not None and not required(seen.task.requires)]
     return warnings(fleet, {task.coder for task in here}, flow.workflow.repo)
 
@@ -62,7 +62,7 @@ def _is_unsaid(name: str, settings: Settings) -> bool:
 
 
 def _asks(fleet: Fleet, name: str, settings: Settings) -> bool:
-    """Whether a coder asks before it uses tools: then it is started differently where it must not."""
+    """Return True if a coder asks before it uses tools: its command then changes if it must not ask."""
     try:
         coder = coders.load(name, settings)
     except FleetError:

@@ -1,4 +1,4 @@
-"""Workers: tasks made through the MCP server, seen as codefleet's callers know them. How far one is, is derived."""
+"""Workers: tasks created through the MCP server, with codefleet's fields. Their status is derived from the task."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from fleet.core.workspace import Workspace
 
 MOST_LISTED = 1000
-#: A list by statuses reads so many workers at most, newest first, in parts.
+#: The maximum number of workers that a list by status reads, newest first and in parts.
 MOST_READ = 10_000
 CANCELLED_HERE = "stopped by hand: cancelled by its caller"
 
 
 class WorkerStatus:
-    """codefleet's words for how far a worker is."""
+    """codefleet's words for the status of a worker."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -42,12 +42,12 @@ class WorkerStatus:
 
 STATUSES = ("pending", "running", "succeeded", "failed", "cancelled", "timed_out")
 OVER = STATUSES[2:]
-#: codefleet has one more, which nothing is in here: what could not be removed is told by the call that was to.
+#: codefleet has one more status, which no worker has here: the removing call itself reports what it could not remove.
 KNOWN = (*STATUSES, "cleanup_failed")
 
 
 class WorkerNotFound(FleetError):
-    """No worker has that id."""
+    """No worker has this id."""
 
     hint = "`list_workers` shows those there are."
 
@@ -61,7 +61,7 @@ class Worker(NamedTuple):
     task: Task
     run: Run | None
     workspace: Workspace | None
-    question: Question | None  # what it asks a person
+    question: Question | None  # its question to a person
 
     @property
     def status(self) -> str:
@@ -80,7 +80,7 @@ class Worker(NamedTuple):
 
 
 class Cleaned(NamedTuple):
-    """What became of a worker's worktree and branch."""
+    """The result of removing a worker's worktree and branch."""
 
     worktree_removed: bool
     branch_removed: bool
@@ -90,7 +90,7 @@ class Cleaned(NamedTuple):
     branch_kept: str
 
     def view(self) -> dict[str, Any]:
-        """As codefleet's callers know it, and where to find what was kept. The record of a task is never removed."""
+        """Return codefleet's fields, and where to find what was kept. The record of a task is never removed."""
         return {
             "worktree_removed": self.worktree_removed,
             "branch_removed": self.branch_removed,
@@ -103,7 +103,7 @@ class Cleaned(NamedTuple):
 
 
 def worker(fleet: Fleet, worker_id: str) -> Worker:
-    """One worker; any task that has a worktree is one too. Raises WorkerNotFound."""
+    """Return one worker. Every task counts as a worker here. Raises WorkerNotFound."""
     with fleet.store.snapshot():
         try:
             return _seen(fleet, [fleet.store.tasks.get(worker_id)])[0]
@@ -112,7 +112,7 @@ def worker(fleet: Fleet, worker_id: str) -> Worker:
 
 
 def some(fleet: Fleet, ids: Sequence[str]) -> list[Worker]:
-    """These workers in the order of their ids. Raises WorkerNotFound for the first that is not there."""
+    """Return these workers in the order of their ids. Raises WorkerNotFound for the first unknown id."""
     with fleet.store.snapshot():
         found = fleet.store.tasks.find(Filter(ids=tuple(ids)), sort="id") if ids else []
         if missing := sorted(set(ids) - {task.id for task in found}):
@@ -121,7 +121,7 @@ def some(fleet: Fleet, ids: Sequence[str]) -> list[Worker]:
 
 
 def workers(fleet: Fleet, statuses: Iterable[str] | None = None, *, limit: int = 25) -> list[Worker]:
-    """The newest workers, newest first; with statuses those that are in one of them. Raises BadInput."""
+    """Return the newest workers, newest first. With statuses, return only workers in one of them. Raises BadInput."""
     wanted = None if statuses is None else set(statuses)
     if unknown := sorted((wanted or set()) - set(KNOWN)):
         raise BadInput(f"unknown status {unknown[0][:40]!r}", hint=f"statuses: {', '.join(STATUSES)}.")
@@ -143,7 +143,7 @@ def workers(fleet: Fleet, statuses: Iterable[str] | None = None, *, limit: int =
 
 
 def own(task: Task, caller: Caller | None, doing: str) -> None:
-    """Raise IllegalMove where it is a run that calls and the task is none that it made."""
+    """Raise IllegalMove if the caller is a run and did not make the task."""
     if caller is not None and (task.id == caller.task_id or not may_change(caller, task)):
         raise IllegalMove(
             f"an agent may not {doing} {task.id}: {caller.task_id} did not make it", hint="that is for a person to do."
@@ -151,9 +151,9 @@ def own(task: Task, caller: Caller | None, doing: str) -> None:
 
 
 def cancel(fleet: Fleet, worker_id: str, *, caller: Caller | None = None) -> Worker:
-    """Stop a worker, or keep it from starting; its work stays. Raises WorkerNotFound, IllegalMove for one that is over.
+    """Stop a worker, or prevent its start. Its work stays. Raises WorkerNotFound, and IllegalMove if it has ended.
 
-    One whose agent lives is asked to stop, and is over as soon as it has.
+    A live agent is asked to stop. The worker is over once its agent has stopped.
     """
     with fleet.store.atomic():
         found = worker(fleet, worker_id)
@@ -170,9 +170,9 @@ def cancel(fleet: Fleet, worker_id: str, *, caller: Caller | None = None) -> Wor
 def cleanup(
     fleet: Fleet, worker_id: str, *, remove_branch: bool, remove_worktree: bool, caller: Caller | None = None
 ) -> Cleaned:
-    """Remove a worker's worktree, after what only it holds was saved, and its branch, whose tip is kept under a ref.
+    """Remove a worker's worktree and its branch. Work that only they hold is saved, and a ref keeps the branch's tip.
 
-    Raises WorkerNotFound, IllegalMove for one that is not over.
+    Raises WorkerNotFound, and IllegalMove if the worker is not over.
     """
     found = worker(fleet, worker_id)
     own(found.task, caller, "clean up after")
@@ -210,7 +210,7 @@ def _seen(fleet: Fleet, tasks: Sequence[Task]) -> list[Worker]:
 
 
 def _with_live(fleet: Fleet, tasks: list[Task], where: Filter) -> list[Task]:
-    """Add the tasks whose agents live whatever their status says, newest first."""
+    """Add tasks with a live agent whatever their status, and sort newest first."""
     known = {task.id for task in tasks}
     live = tuple(run.task_id for run in fleet.store.runs.live() if run.task_id not in known)
     more = fleet.store.tasks.find(where.replace(statuses=None, ids=live), sort="id") if live else []
@@ -222,7 +222,7 @@ def _may_ask(task: Task) -> bool:
 
 
 def _stopped(task: Task, run: Run | None) -> str:
-    """Of a task that is blocked and asks nothing: by its last run, or by whoever kept it from having one."""
+    """Return the status of a blocked task without a question, by its last run or by how it was stopped."""
     if run is not None and run.ending == Ending.TIMED_OUT:
         return WorkerStatus.TIMED_OUT
     if was_stopped(task) or (run is not None and run.ending == Ending.CANCELLED):
@@ -231,7 +231,7 @@ def _stopped(task: Task, run: Run | None) -> str:
 
 
 def _task_statuses(wanted: set[str] | None) -> tuple[str, ...] | None:
-    """The statuses that tasks of such workers can have, so that those of others are not read."""
+    """Return the task statuses that such workers can have, so that other tasks are not read."""
     if wanted is None:
         return None
     found: set[str] = set()

@@ -1,4 +1,4 @@
-"""Making a workflow: all its stages become tasks at once, with edges between them. Nothing starts unless all can be."""
+"""Creating workflows: all stages become tasks at once, with edges between them. None starts unless all can be made."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ABOUT = f"{{{TASK_PROMPT}}}"
 
 
 class Asked(Record):
-    """What a caller says of a workflow besides its plan."""
+    """A caller's input for a workflow besides its plan."""
 
     directory: str
     prompt: str = ""
@@ -48,22 +48,22 @@ class Asked(Record):
 
 
 class _Site(NamedTuple):
-    """What holds for all stages of a workflow."""
+    """The shared facts of all stages of a workflow."""
 
     workflow: Workflow
     repository: Repository
     settings: Settings
     terms: WorkerTerms
-    rules: Rules  # of each, but for what the plan says of it
+    rules: Rules  # of each stage, without the rules in the plan
     base: str
     now: datetime
     ticket: Ticket
 
 
 def make(fleet: Fleet, plan: Plan, asked: Asked, terms: WorkerTerms, maker: Maker) -> Workflow:
-    """A task for each stage of a plan, all or none, and have those started that wait for nothing.
+    """Create a task for each stage of a plan, all or none, and start the stages that wait for nothing.
 
-    Raises BadInput, NoRepository, IllegalMove where the caller may not, FleetError where something is not trusted.
+    Raises BadInput, NoRepository, IllegalMove if the caller may not, and FleetError if something is not trusted.
     """
     if "\0" in asked.directory or not os.path.isdir(asked.directory):  # noqa: PTH112
         raise BadInput(f"{asked.directory[:200]!r} is no directory", hint="name a checkout of a git repository.")
@@ -102,7 +102,7 @@ def make(fleet: Fleet, plan: Plan, asked: Asked, terms: WorkerTerms, maker: Make
         for stage, task in zip(plan.stages, tasks, strict=True):
             for need in stage.needs:
                 edge = Edge(task=task.id, needs=task_of(workflow.id, need), created_at=now, created_by=maker.by)
-                store.edges.add(edge, check_cycles=False)  # the plan has none
+                store.edges.add(edge, check_cycles=False)  # the plan has no cycles
         fleet.store.workflows.add(workflow, _stages(workflow, plan))
     wake(fleet.home)
     return workflow

@@ -1,4 +1,4 @@
-"""What callers of tools are shown of workflows: codefleet's fields, and beside them what only fleet knows."""
+"""Workflows as tools show them: codefleet's fields, and some that only fleet has."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fleet.actions.workflows import Flow, Seen
     from fleet.assembly import Fleet
 
-#: How far a stage is, in codefleet's words for workers; it knows no stage that is skipped.
+#: The status of a stage in codefleet's words for workers. codefleet has no skipped stages.
 WORDS = {
     State.WAITING: "pending",
     State.READY: "pending",
@@ -28,13 +28,13 @@ WORDS = {
     State.FAILED: "failed",
     State.STOPPED: "cancelled",
 }
-#: Of each log.
+#: The number of last lines of each log.
 TAIL_LINES = 80
 LABELS = worker_views.LABELS | {"skipped": "SKIPPED"}
 
 
 def view(fleet: Fleet, flow: Flow) -> dict[str, Any]:
-    """One workflow as plain data; instants are seconds since 1970, as codefleet has them."""
+    """Return a workflow as plain data. Times are seconds since 1970, as in codefleet."""
     made, now = flow.workflow, fleet.store.now().timestamp()
     ended = _ended(flow)
     stages = [_stage(fleet, index, seen, now) for index, seen in enumerate(flow.stages)]
@@ -56,13 +56,13 @@ def view(fleet: Fleet, flow: Flow) -> dict[str, Any]:
 
 
 def listed(fleet: Fleet, statuses: Iterable[str] | None, limit: int) -> dict[str, Any]:
-    """The newest workflows, those in one of these statuses. Raises BadInput."""
+    """Return the newest workflows, or only those in one of these statuses. Raises BadInput."""
     shown = [view(fleet, flow) for flow in workflows.flows(fleet, statuses, limit=limit)]
     return {"workflows": shown, "count": len(shown), "summary": worker_views.summary(shown, "workflows")}
 
 
 def collected(fleet: Fleet, flow: Flow, *, all_stages: bool, logs: bool) -> dict[str, Any]:
-    """A workflow with what its last stage handed on, or all of them: in short, and with the whole worker."""
+    """Return a workflow with the results of its last stage or of all: in short, and with the whole worker."""
     last = flow.last
     wanted = [(at, seen) for at, seen in enumerate(flow.stages) if all_stages or seen is last]
     told = view(fleet, flow)
@@ -76,7 +76,7 @@ def collected(fleet: Fleet, flow: Flow, *, all_stages: bool, logs: bool) -> dict
 
 
 def cleaned(workflow_id: str, done: Sequence[Removal]) -> dict[str, Any]:
-    """What became of its worktrees."""
+    """Return the result of removing a workflow's worktrees."""
     return {
         "workflow_id": workflow_id,
         "stages_cleaned": sum(each.removed for each in done),
@@ -89,7 +89,7 @@ def cleaned(workflow_id: str, done: Sequence[Removal]) -> dict[str, Any]:
 
 
 def _word(fleet: Fleet, seen: Seen) -> str:
-    """How far a stage is; of one that failed by itself its worker says how."""
+    """Return the status of a stage. If the stage itself failed, return the status of its worker."""
     task = seen.task
     if seen.state == State.FAILED and task is not None and task.status == Status.BLOCKED:
         return workers.worker(fleet, task.id).status
@@ -140,7 +140,7 @@ def _collected(fleet: Fleet, seen: Seen, logs: bool) -> dict[str, Any] | None:
 
 
 def _progress(statuses: Sequence[str]) -> str:
-    """As codefleet says it: 2/4 stages complete (2 done, 1 running, 1 pending)."""
+    """Return codefleet's progress text: 2/4 stages complete (2 done, 1 running, 1 pending)."""
     counts = {"done": 0, "skipped": 0, "running": 0, "pending": 0, "failed": 0, "cancelled": 0}
     for status in statuses:
         word = "done" if status == "succeeded" else status if status in counts else "failed"

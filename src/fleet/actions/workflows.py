@@ -1,4 +1,4 @@
-"""Workflows at work: how far each is, which follows from its tasks; stopping one, what it came to, cleaning up."""
+"""Existing workflows: their status, derived from their tasks, and how to wait for, cancel and clean them up."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from fleet.core.workflow import Plan, Stage
 
 MOST_LISTED, MOST_SHOWN = 1000, 5
-#: How long the agents of a workflow that is cleaned up may take to be gone.
+#: How long cleanup waits for a workflow's agents to exit.
 END_SECONDS = 30.0
 PAUSE_SECONDS = 0.1
-#: How often it is looked whether there still is a supervisor.
+#: How often to check that a supervisor still runs.
 HOLDER_SECONDS = 2.0
 
 
 class State:
-    """The words for how far a stage is."""
+    """The states of a stage."""
 
     WAITING = "waiting"  # for other stages
     READY = "ready"
@@ -48,20 +48,20 @@ class State:
 
 
 OVER = (State.DONE, State.SKIPPED, State.FAILED, State.STOPPED)
-#: codefleet's words for how far a workflow is.
+#: codefleet's words for the status of a workflow.
 PENDING, RUNNING, SUCCEEDED, FAILED, CANCELLED = STATUSES = ("pending", "running", "succeeded", "failed", "cancelled")
 
 
 class Seen(NamedTuple):
-    """A stage with its task, and how far it is."""
+    """A stage with its task and its state."""
 
     stage: Stage
     task_id: str
-    task: Task | None  # none: somebody deleted it
+    task: Task | None  # None: the task was deleted
     state: str
     reason: str
     result: Result | None
-    run: Run | None  # that lives
+    run: Run | None  # the live run
 
     def view(self) -> dict[str, Any]:
         task, body = self.task, self.result.told if self.result else {}
@@ -104,27 +104,31 @@ class Flow(NamedTuple):
         return self.status in (SUCCEEDED, FAILED, CANCELLED)
 
     def rests(self, asking: Container[str] = ()) -> bool:
-        """Whether it is over, or goes on only once a person has answered; `asking`: live agents that wait for one."""
+        """Return True if it is over or continues only after an answer. `asking` names tasks with an open question."""
         asks = [seen.state == State.NEEDS_YOU or seen.task_id in asking for seen in self.stages]
         going = (seen for seen, waits in zip(self.stages, asks, strict=True) if not waits)
         return self.is_over or (any(asks) and all(seen.state not in (State.RUNNING, State.READY) for seen in going))
 
     @property
     def last(self) -> Seen:
-        """What speaks for the last stage: of the last item that was not skipped the last such round; else its first.
+        """Return the final copy of the last stage, for a stage that loops or fans out over items.
 
-        The last stage is, of those in the file that no other waits for, the one written last.
+        It is the last round that was not skipped of the last item with such a round, else the first copy. The last
+        stage is the one written last in the file among the stages that no other stage needs.
         """
         needed = {need for stage in self.plan.stages for need in stage.needs}
         end = max((stage for stage in self.plan.stages if stage.name not in needed), key=lambda stage: stage.index)
         copies = [seen for seen in self.stages if seen.stage.index == end.index]
-        items = sum(seen.stage.round == 1 for seen in copies)  # the plan has them round by round
+        items = sum(seen.stage.round == 1 for seen in copies)  # the plan lists the copies round by round
         by_item = [seen for item in range(items) for seen in copies[item::items]]
         return next((seen for seen in reversed(by_item) if seen.state != State.SKIPPED), copies[0])
 
     @property
     def trouble(self) -> str:
-        """Why it failed: what the first stage says that did by itself; or why it was cancelled."""
+        """Return the reason of the first stage that failed by itself, or the reason of the cancellation.
+
+        Return "" if neither exists.
+        """
         for seen in self.stages:
             if seen.state == State.FAILED and not seen.stage.may_fail and not seen.reason.startswith(BECAUSE):
                 return f"stage {seen.stage.name} failed: {seen.reason}"
@@ -150,13 +154,16 @@ BECAUSE = "because "
 
 
 def flow(fleet: Fleet, workflow_id: str) -> Flow:
-    """One workflow and how far it is. Raises WorkflowNotFound."""
+    """Return a workflow. Raises WorkflowNotFound."""
     with fleet.store.snapshot():
         return _seen(fleet, fleet.store.workflows.get(workflow_id))
 
 
 def meant(fleet: Fleet, said: str) -> Flow:
-    """The workflow of this id, or the only one whose id begins so. Raises WorkflowNotFound, Usage for several."""
+    """Return the workflow with this id, or the only one whose id starts with it.
+
+    Raises WorkflowNotFound, and Usage if several match.
+    """
     if not is_workflow(said):
         kept = fleet.store.workflows.newest(limit=MOST_LISTED)
         fitting = [each.id for each in kept if said and each.id.startswith(said)]
@@ -168,7 +175,7 @@ def meant(fleet: Fleet, said: str) -> Flow:
 
 
 def flows(fleet: Fleet, statuses: Iterable[str] | None = None, *, limit: int = 25) -> list[Flow]:
-    """The newest workflows, newest first; with statuses those that are in one of them. Raises BadInput."""
+    """Return the newest workflows, newest first. With statuses, return only those in one of them. Raises BadInput."""
     wanted = None if statuses is None else set(statuses)
     if unknown := sorted((wanted or set()) - set(STATUSES)):
         raise BadInput(f"unknown status {unknown[0][:40]!r}", hint=f"statuses: {', '.join(STATUSES)}.")
@@ -181,7 +188,7 @@ def flows(fleet: Fleet, statuses: Iterable[str] | None = None, *, limit: int = 2
 
 
 def wait(fleet: Fleet, workflow_id: str, *, tell: Callable[[Flow], None]) -> Flow:
-    """Wait until nothing more happens to a workflow by itself, or a person is asked; `tell` hears of each look."""
+    """Wait until a workflow is over or a person must answer. Call `tell` after each look."""
     looked = time.monotonic()
     while True:
         found = flow(fleet, workflow_id)
@@ -190,7 +197,7 @@ def wait(fleet: Fleet, workflow_id: str, *, tell: Callable[[Flow], None]) -> Flo
             return found
         if time.monotonic() - looked > HOLDER_SECONDS:
             looked = time.monotonic()
-            control.ensure(fleet.home)  # the one that was there may have been killed
+            control.ensure(fleet.home)  # the earlier supervisor may have been killed
         time.sleep(PAUSE_SECONDS)
 
 
@@ -210,7 +217,10 @@ def results_view(found: Flow) -> dict[str, Any]:
 
 
 def cancel(fleet: Fleet, workflow_id: str, *, caller: Caller | None = None) -> Flow:
-    """Stop all that is not over; what was done stays. Raises WorkflowNotFound, IllegalMove for one that is over."""
+    """Stop all unfinished stages.
+
+    Finished work stays. Raises WorkflowNotFound, and IllegalMove if the workflow is over.
+    """
     with fleet.store.atomic():
         found = flow(fleet, workflow_id)
         own(found.workflow, caller, "cancel")
@@ -227,9 +237,9 @@ def cancel(fleet: Fleet, workflow_id: str, *, caller: Caller | None = None) -> F
 
 
 def cleanup(fleet: Fleet, workflow_id: str, *, with_branches: bool, caller: Caller | None = None) -> list[Removal]:
-    """Remove the worktrees of a workflow that is over; what only they hold is saved first.
+    """Save what only the worktrees of a finished workflow hold, then remove them.
 
-    Raises WorkflowNotFound, IllegalMove for one that is not over.
+    Raises WorkflowNotFound, and IllegalMove if the workflow is not over.
     """
     found = flow(fleet, workflow_id)
     own(found.workflow, caller, "clean up after")
@@ -248,7 +258,7 @@ def cleanup(fleet: Fleet, workflow_id: str, *, with_branches: bool, caller: Call
 
 
 def own(workflow: Workflow, caller: Caller | None, doing: str) -> None:
-    """Raise IllegalMove where it is a run that calls and its task did not make the workflow."""
+    """Raise IllegalMove if the caller is a run whose task did not make the workflow."""
     if caller is not None and caller.task_id != workflow.caller:
         raise IllegalMove(
             f"an agent may not {doing} {workflow.id}: {caller.task_id} did not make it",
@@ -274,7 +284,7 @@ def _seen(fleet: Fleet, workflow: Workflow) -> Flow:
     results = fleet.store.results.find(ids)
     by_name = {stage.name: stage for stage in plan.stages}
     found: dict[str, Seen] = {}
-    for stage in stages:  # those that it needs come before it
+    for stage in stages:  # a stage comes after the stages that it needs
         task = tasks.get(stage.task_id)
         state, reason = _state(task, results.get(stage.task_id), stage.task_id in asked)
         seen = Seen(
@@ -285,7 +295,7 @@ def _seen(fleet: Fleet, workflow: Workflow) -> Flow:
 
 
 def _state(task: Task | None, result: Result | None, asks: bool) -> tuple[str, str]:
-    """How far a stage is by itself, and why."""
+    """Return the state of a stage without regard to other stages, and the reason."""
     if task is None:
         return State.STOPPED, "its task was deleted"
     if task.status == Status.IN_PROGRESS or task.is_supervised:
@@ -303,7 +313,7 @@ def _state(task: Task | None, result: Result | None, asks: bool) -> tuple[str, s
 
 
 def _after(seen: Seen, found: Mapping[str, Seen]) -> Seen:
-    """The same, with what follows from the stages that it needs."""
+    """Return a stage with the state that follows from the stages it needs."""
     if seen.state != State.READY:
         return seen
     needed = [found[need] for need in seen.stage.needs if need in found]
