@@ -1,1 +1,1 @@
-"""The command line: parse, call one action, print."""
+"""The command line: each command parses, calls one action and prints."""

@@ -1,4 +1,4 @@
-"""`fleet accounts`: where each account of a coder stands, and taking a parking back."""
+"""`fleet accounts`: show the state of coder accounts, and unpark them."""
 
 import click
 
@@ -74,7 +74,7 @@ def _list(found: list[Standing]) -> None:
 
 
 def _list_quotas(found: list[Standing]) -> None:
-    """What is used of each account's plan; a window that began again since shows no figure, which is not 0."""
+    """Print each account's quota use. A window that has reset shows no figure, because its use is unknown and not 0."""
     rows = [(each.label, each.view()["quota"], each.quotas) for each in found if each.quotas]
     if not rows:
         return

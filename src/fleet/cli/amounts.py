@@ -1,4 +1,4 @@
-"""Amounts for people: durations, tokens, money, instants, each as short as it is clear."""
+"""Amounts for people: durations, tokens, money and times, as short as is clear."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -15,7 +15,7 @@ MARKS = {
 
 
 def duration(seconds: float | None) -> str:
-    """Like 4s, 3m12s, 2h05m, 3d04h."""
+    """Return a duration such as 4s, 3m12s, 2h05m, 3d04h."""
     if seconds is None:
         return NOTHING
     whole = int(seconds)
@@ -29,7 +29,7 @@ def duration(seconds: float | None) -> str:
 
 
 def count(number: int | None) -> str:
-    """Like 950, 12.3k, 4.5M."""
+    """Return a count such as 950, 12.3k, 4.5M."""
     if number is None:
         return NOTHING
     if number < 1000:
@@ -38,32 +38,32 @@ def count(number: int | None) -> str:
 
 
 def money(dollars: float | None) -> str:
-    """Like $0.0042 or $12.30."""
+    """Return an amount such as $0.0042 or $12.30."""
     if dollars is None:
         return NOTHING
     return f"${dollars:.2f}" if dollars >= 1 else f"${dollars:.4f}"
 
 
 def cost(dollars: float | None, basis: str = "") -> str:
-    """Like $0.0042 as a coder reported it, ≈$0.0042 as fleet computed it, ≥$0.0042 where a part is not known, or –."""
+    """Return a cost: $0.0042 if reported, ≈$0.0042 if computed by fleet, ≥$0.0042 if partly unknown, or –."""
     if dollars is None:
         return NOTHING
     return {COMPUTED: "≈", UNKNOWN: "≥"}.get(basis.partition(":")[0], "") + money(dollars)
 
 
 def explained(costs: Iterable[str]) -> str:
-    """What the marks before these costs mean; empty if there are none."""
+    """Return the meaning of the marks before these costs. Return "" if they have none."""
     shown = {text[:1] for text in costs}
     return ", ".join(f"{mark} {words}" for mark, words in MARKS.items() if mark in shown)
 
 
 def percent(number: float | None, *, estimated: bool = False) -> str:
-    """Like 37%, or ≈37%."""
+    """Return a percentage such as 37%, or ≈37%."""
     return NOTHING if number is None else f"{'≈' if estimated else ''}{number:.0f}%"
 
 
 def instant(moment: datetime | None) -> str:
-    """The local time; with its day when that is not today."""
+    """Return the local time, with the date if it is another day."""
     if moment is None:
         return NOTHING
     here = moment.astimezone()

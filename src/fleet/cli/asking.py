@@ -1,4 +1,4 @@
-"""What a person at the terminal is asked or told before a command goes on."""
+"""Questions and notices to a user at the terminal before a command continues."""
 
 import sys
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ DONE = {"stop": "stopped", "close": "closed", "merge": "merged"}
 
 
 def agreed(question: str, refused: str) -> bool:
-    """Whether the person says yes; where not, what did not happen is said. Ctrl-C is an interruption, not an answer."""
+    """Return True if the user agrees. Otherwise print the refusal. Ctrl-C interrupts the command."""
     if click.confirm(question, err=True):
         return True
     click.echo(refused, err=True)
@@ -23,7 +23,7 @@ def agreed(question: str, refused: str) -> bool:
 
 
 def is_sure(fleet: Fleet, fitting: Sequence[str], deed: str, named: str, *, which: str = "all of them") -> bool:
-    """Return True if what globs fit is meant. A person is asked; without one, several tasks raise Usage."""
+    """Return True if the tasks that globs match are meant. Ask on a terminal; otherwise several tasks raise Usage."""
     if sys.stdin.isatty():
         return agreed(f"{deed} {named}?", f"nothing was {DONE[deed]}")
     if len(fitting) > 1:
@@ -32,6 +32,6 @@ def is_sure(fleet: Fleet, fitting: Sequence[str], deed: str, named: str, *, whic
 
 
 def see_to_supervisor(home: Home) -> None:
-    """See that a supervisor runs for what `create` and its like made, and say so where one had to be started."""
+    """Start a supervisor for tasks of `create` and similar commands if none runs, and report the start."""
     if started := control.ensure(home):
         click.echo(f"supervisor started: pid {started}; it runs what is made this way", err=True)

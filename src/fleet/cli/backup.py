@@ -1,4 +1,4 @@
-"""`fleet backup` and `fleet restore`: a home in one file, and back."""
+"""`fleet backup` and `fleet restore`: write a home to one file, and restore it."""
 
 import click
 

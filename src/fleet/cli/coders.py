@@ -90,7 +90,7 @@ def _tells(row: Standing) -> str:
 
 
 def _progress(done: int, total: int) -> None:
-    """One line that counts, where somebody looks; it is gone when all have answered."""
+    """Update a progress line on a terminal. Erase it after all programs have answered."""
     if sys.stderr.isatty():
         line = f"asked {done} of {total} programs for their version" if done < total else ""
         click.echo(f"\r\x1b[K{line}", nl=False, err=True)

@@ -12,8 +12,8 @@ import click
 from fleet.cli.bd.text import clean
 
 GAP = "  "
-LEAST = 6  # a column that gives way keeps so many characters
-LEAST_FLEXIBLE = 16  # and so many as long as other columns can be left out
+LEAST = 6  # minimum width of a column that shrinks
+LEAST_FLEXIBLE = 16  # minimum width of such a column while others can still be left out
 
 
 class Styled(NamedTuple):
@@ -36,8 +36,8 @@ def show(
 ) -> None:
     """Print rows under their heads.
 
-    On a narrow screen the columns in `drop` are left out, then those in `cut` are shortened, then those in `fold`
-    continue on the next line; of each the first one first.
+    On a narrow screen, first the columns in `drop` are left out. Then those in `cut` are shortened, and then those in
+    `fold` continue on the next line. Each list is used in order.
     """
     if left_out := _too_many(heads, rows, drop, {*cut, *fold}):
         kept = [number for number, head in enumerate(heads) if head not in left_out]
@@ -60,7 +60,7 @@ def show(
 def _too_many(
     heads: Sequence[str], rows: Sequence[Sequence[str | Styled]], drop: Sequence[str], flexible: set[str]
 ) -> set[str]:
-    """Return the first of the columns in `drop` for which a screen has no room, though others give way."""
+    """Return the columns in `drop` to leave out, in order, so that the others fit on the screen."""
     widths = {}
     for at, head in enumerate(heads):
         wide = max(text_width(text) for text in (head, *(_cell(row[at]).text for row in rows)))
@@ -75,7 +75,7 @@ def _too_many(
 
 
 def differing(values: Sequence[str]) -> list[Styled]:
-    """Return cells side by side: bold where they differ, dim where they are the same."""
+    """Return cells side by side: bold if the values differ, dim if they are the same."""
     differ = len(set(values)) > 1
     return [Styled(value, bold=differ, dim=not differ) for value in values]
 
@@ -111,7 +111,7 @@ def text_width(text: str) -> int:
 
 
 def screen() -> int:
-    """Return the width of the screen; 0 if nobody looks at one."""
+    """Return the width of the screen. Return 0 without a terminal."""
     if not sys.stdout.isatty() and not os.environ.get("COLUMNS"):
         return 0
     from shutil import get_terminal_size

@@ -1,6 +1,6 @@
-"""`fleet completion`: what a shell needs to complete command lines, and the names that it offers.
+"""`fleet completion`: the scripts for shell completion, and the names that they offer.
 
-The shell calls fleet at every press of the key: names come from the database alone, and no error is ever shown.
+The shell calls fleet at every press of the key. Names of tasks come only from the database, and errors are never shown.
 """
 
 import os
@@ -27,16 +27,16 @@ SHELLS = {
     "fish": "fleet completion fish | source",
 }
 FILES = {"bash": "~/.bashrc", "zsh": "~/.zshrc, after compinit", "fish": "~/.config/fish/config.fish"}
-#: How the script for `fleet` is made to serve `flt` too.
+#: Replacements that make the script for `fleet` serve `flt` too.
 ALSO = {
     "bash": ("_completion fleet\n", "_completion fleet flt\n"),
     "zsh": ("compdef _fleet_completion fleet\n", "compdef _fleet_completion fleet flt\n"),
     "fish": ("--command fleet ", "--command fleet --command flt "),
 }
 MOST = 300
-#: Commands that people use on tasks which they stopped.
+#: Commands that are useful on stopped tasks.
 TAKE_STOPPED = ("bd", "retry")
-# Bash puts what is chosen on the command line as it is: a branch called `x;reboot` would be a command there.
+# Bash inserts a choice unquoted: a branch called `x;reboot` would run a command there.
 _PLAIN = re.compile(r"[\w.@+%][\w./@+%=,#-]*")
 
 
@@ -47,7 +47,7 @@ def completion(shell: str) -> None:
     made = get_completion_class(shell)
     if made is None:
         raise FleetError(f"click knows no {shell}", hint="install a newer click.")
-    # Not `source()`, which starts a bash to ask for its version.
+    # `source()` is not used because it starts bash to check its version.
     template = made(click.Command("fleet"), {}, "fleet", VARIABLE)
     text = template.source_template % template.source_vars()
     click.echo(f"# To have it in every new shell, put `{SHELLS[shell]}` into {FILES[shell]}.")
@@ -55,15 +55,18 @@ def completion(shell: str) -> None:
 
 
 def answer(root: click.Command, instruction: str) -> int:
-    """Print what could stand next on the command line that the shell's variables hold."""
+    """Print the completions for the command line in the shell's variables."""
     try:
         return shell_complete(root, {}, "fleet", VARIABLE, instruction)
-    except Exception:  # noqa: BLE001 — a bulkhead: somebody is in the midst of typing
+    except Exception:  # noqa: BLE001 — errors must not disturb a user who is typing
         return 1
 
 
 def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer branches and tasks of the current repository, else of all; stopped ones only if they are of use."""
+    """Offer branches and tasks of the current repository, else of all.
+
+    Stopped tasks appear only where they are useful.
+    """
     where = Filter() if ctx.command.name in TAKE_STOPPED else Filter(stopped=False)
     with open_fleet(find()) as fleet:
         worktrees = fleet.store.tasks.find(where.replace(workspace=WORKTREE), sort="updated", limit=MOST)
@@ -72,13 +75,13 @@ def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 
 def complete_coders(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The coders that come along, and those that runtime.toml describes."""
+    """Offer the built-in coders, and those that runtime.toml describes."""
     names = [*CODERS, *_described(find().settings)]
     return [CompletionItem(name) for name in names if name.startswith(incomplete) and _PLAIN.fullmatch(name)]
 
 
 def complete_bd(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The verbs of bd, and after a verb the tasks."""
+    """Offer the verbs of bd, and tasks after a verb."""
     words = list(ctx.params.get(param.name or "") or ())
     following = {verb.split()[len(words)]: text for verb, (*_, text) in VERBS.items() if _goes_on(verb, words)}
     if following or not words:
@@ -92,7 +95,7 @@ def _goes_on(verb: str, words: list[str]) -> bool:
 
 
 def _here(tasks: list[Task]) -> list[Task]:
-    """Those of the repository around the current directory, where it is one of theirs, and those of none."""
+    """Return the tasks of the current repository and those without a repository. Elsewhere, return all tasks."""
     cwd = os.getcwd() + "/"  # noqa: PTH109
     inside = {task.repo for task in tasks if task.repo and cwd.startswith(task.repo + "/")}
     return [task for task in tasks if task.repo in ("", max(inside, key=len))] if inside else tasks
@@ -108,7 +111,7 @@ def _offered(tasks: Iterable[Task], incomplete: str) -> list[CompletionItem]:
 
 
 def _names(task: Task, incomplete: str) -> Iterator[str]:
-    """The branch where there is one; the id where there is none, or where one has begun to type it."""
+    """Yield the task's branch. Yield its id too if it has no branch or the user has begun to type."""
     if task.branch:
         yield task.branch
     if incomplete or not task.branch:

@@ -1,4 +1,4 @@
-"""`fleet conflicts`: which agents' branches git could not merge with each other."""
+"""`fleet conflicts`: list agents' branches that git could not merge with each other."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""`fleet create`, `fanout` and `multi`: agents on branches of their own."""
+"""`fleet create`, `fanout` and `multi`: start agents on their own branches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ with_file = click.option("--prompt-file", metavar="FILE", help="Read what it is 
 
 
 def with_terms(command: Callable[..., int]) -> Callable[..., int]:
-    """The options that all three commands have; they come as `given`."""
+    """Add the options that all three commands share. Their values are passed as `given`."""
     options = (
         click.option("-a", "--agent", "coder", default="", shell_complete=complete_coders, help="Which coder works."),
         click.option("-m", "--model", default="", help="The model it is told to use."),
@@ -107,7 +107,7 @@ def multi(pairs: tuple[str, ...], path: str | None, **given: Any) -> int:
 
 @contextmanager
 def starting_supervisor() -> Iterator[StartingSupervisor | None]:
-    """Start a supervisor if none runs, beside the imports and checks of the command, and end it if these fail."""
+    """Start a supervisor if none runs, in parallel with the command's imports and checks. Stop it if these fail."""
     begun = start_early(find())
     try:
         yield begun

@@ -1,4 +1,4 @@
-"""`fleet demo`: see it all work, in a home of its own."""
+"""`fleet demo`: show everything at work, in a separate home."""
 
 import signal
 import sys
@@ -29,7 +29,7 @@ def demo(keep: bool) -> int:
     for number in (
         signal.SIGTERM,
         signal.SIGHUP,
-    ):  # its supervisor must not outlive it, as one would want of a real one
+    ):  # unlike a real supervisor, the demo's must not outlive its command
         signal.signal(number, signal.default_int_handler)
     try:
         summary = _play(made)
@@ -50,7 +50,7 @@ def _play(made: Demo) -> Summary:
 
 
 class Lines:
-    """Tells each change as a line, where there is no terminal to draw on."""
+    """A display that prints each change as a line, for output without a terminal."""
 
     def __init__(self) -> None:
         self._told: dict[str, str] = {}

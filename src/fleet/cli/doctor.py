@@ -1,4 +1,4 @@
-"""`fleet doctor`: everything that could be wrong, each with its remedy."""
+"""`fleet doctor`: check everything that could be wrong, and name the remedies."""
 
 import os
 from pathlib import Path
@@ -24,7 +24,7 @@ def doctor(as_json: bool) -> int:
         return 1 if wrong else 0
     for check in checks:
         mark, colour = MARKS[check.state]
-        mark = mark if os.environ.get("NO_COLOR") else click.style(mark, fg=colour)  # click does not look at it
+        mark = mark if os.environ.get("NO_COLOR") else click.style(mark, fg=colour)  # click ignores NO_COLOR
         click.echo(f"{mark} {check.name}: {clean(check.fact)}")
         if check.state != OK and check.remedy:
             click.echo(f"    {clean(check.remedy)}")

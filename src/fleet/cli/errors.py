@@ -1,6 +1,6 @@
-"""The one place where an error becomes text on stderr and an exit code."""
+"""The only place where errors become text on stderr and an exit code."""
 
-# On the path of every `bd` call: nothing heavy is imported until something goes wrong.
+# Every `bd` call imports this module, so heavy imports wait until an error occurs.
 from __future__ import annotations
 
 import errno
@@ -22,17 +22,17 @@ IT_IS_DONE = "the command did its work all the same: look before you repeat it."
 
 
 class Stream:
-    """Standard output or error whose end does not end a command: work that has begun is not left half done."""
+    """Standard output or error that does not raise if a write fails, so that begun work is not left half done."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self.fault: OSError | None = None  # why nothing more can be written; what comes after goes nowhere
+        self.fault: OSError | None = None  # why writing failed; later output is discarded
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """Write, or note why that cannot be."""
+        """Write, or record why writing failed."""
         try:
             return self._stream.write(text)
         except OSError as error:
@@ -40,7 +40,7 @@ class Stream:
             return len(text)
 
     def flush(self) -> None:
-        """Flush, or note why that cannot be."""
+        """Flush, or record why flushing failed."""
         try:
             self._stream.flush()
         except OSError as error:
@@ -49,24 +49,22 @@ class Stream:
     def _abandon(self, error: OSError) -> None:
         self.fault = self.fault or error
         nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, self._stream.fileno())  # what is still buffered goes there, too
+        os.dup2(nothing, self._stream.fileno())  # discards buffered output, too
         os.close(nothing)
 
 
 def heed_reader() -> None:
-    """Raise OSError if nobody can read what is printed: for commands that print until somebody ends them."""
+    """Raise OSError if standard output has failed. For commands that print until they are stopped."""
     fault = getattr(sys.stdout, "fault", None)
     if fault is not None:
         raise fault
 
 
 def run(call: Callable[[], int]) -> int:
-    """Call, and turn whatever it raises into a message and an exit code."""
+    """Call, and turn every exception into a message and an exit code."""
     _open_closed_streams()
     if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(
-            errors="backslashreplace"
-        )  # a terminal that cannot show a character is no reason to stop
+        sys.stdout.reconfigure(errors="backslashreplace")  # do not stop because a terminal cannot show a character
     sys.stdout, sys.stderr = Stream(sys.stdout), Stream(sys.stderr)
     try:
         code = call()
@@ -79,7 +77,7 @@ def run(call: Callable[[], int]) -> int:
         code = BROKEN_PIPE
     except OSError as error:
         code = _tell_fault(error)
-    except Exception as error:  # noqa: BLE001 — the outermost bulkhead: a bug is kept for its report, not shown
+    except Exception as error:  # noqa: BLE001 — the last resort: the traceback is saved for a report, not shown
         code = tell_bug(error)
     sys.stdout.flush()
     return code or _unwritten()
@@ -94,7 +92,7 @@ def _tell_fault(error: OSError) -> int:
 
 
 def _unwritten() -> int:
-    """Return the exit code of a command that did its work, and print why its output was lost."""
+    """Return the exit code of a command that did its work. Print an error if its output was lost."""
     fault = getattr(sys.stdout, "fault", None)
     if fault is None:
         return 0
@@ -116,7 +114,7 @@ def tell(message: str, hint: str = "", code: int = 1) -> int:
 
 
 def _safe(text: str) -> str:
-    """Return the lines of a text that may quote somebody, without anything that drives a terminal."""
+    """Return an untrusted text's lines without control characters for the terminal."""
     if text.isprintable():
         return text
     from fleet.cli.bd.text import shown
@@ -125,13 +123,13 @@ def _safe(text: str) -> str:
 
 
 def debugging() -> bool:
-    """Whether the user asked fleet to talk about what it does."""
+    """Return True if the user asked for debug output."""
     values = (os.environ.get(name, "") for name in ("FLEET_DEBUG", "AI_FLEET_DEBUG"))
     return any(value.lower() not in ("", "0", "false", "no", "off") for value in values)
 
 
 def tell_bug(error: Exception) -> int:
-    """Print one line about an error nobody foresaw, and put the traceback where it can be found."""
+    """Print one line about an unexpected error, and save the traceback in a file."""
     import traceback
 
     text = "".join(traceback.format_exception(error))
@@ -147,7 +145,7 @@ def tell_bug(error: Exception) -> int:
 
 
 def _keep(text: str) -> str:
-    """Write a crash report into the home, if there is one; where it lies."""
+    """Write a crash report into the home. Return its path, or "" if it cannot be written."""
     from datetime import UTC, datetime
 
     from fleet.files import atomic_write
@@ -163,12 +161,12 @@ def _keep(text: str) -> str:
 
 
 def _open_closed_streams() -> None:
-    """Open /dev/null where the caller closed stdin, stdout or stderr.
+    """Open /dev/null in place of a closed stdin, stdout or stderr.
 
-    Without that, printing fails after the work is done, and the next file to be opened gets the number of a stream.
+    Otherwise printing would fail after the work is done, and the next opened file would get the number of a stream.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             stream = open(os.devnull, "w" if number else "r", encoding="utf-8")  # noqa: SIM115, PTH123
-            os.set_inheritable(stream.fileno(), True)  # the lowest free number: that of the stream
+            os.set_inheritable(stream.fileno(), True)  # the lowest free number, which is the stream's number
             setattr(sys, name, stream)

@@ -1,4 +1,4 @@
-"""Being the supervisor, also in the background: there without click, whose import takes longer than starting Python."""
+"""The supervisor process. In the background it runs without click, whose import takes longer than starting Python."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fleet.home import find
 if TYPE_CHECKING:
     from typing import Any
 
-#: The options with which `actions.supervisor_start` starts a supervisor. `cli.run` has them with their help.
+#: The options with which `actions.supervisor_start` starts a supervisor. `cli.run` documents them for users.
 FLAGS = """
 --quiet
 --only-made
@@ -30,7 +30,7 @@ FLAGS = """
 
 
 def run_background(argv: list[str]) -> int:
-    """Be the supervisor that a command started with these options."""
+    """Run as the supervisor that a command started in the background with these options."""
     gc.freeze()
     gc.enable()
     given = parse(argv, table(FLAGS))
@@ -42,7 +42,7 @@ def run_background(argv: list[str]) -> int:
 
 
 def supervise(told: dict[str, Any], *, quiet: bool, only_made: bool = False, report: int | None = None) -> None:
-    """Be the supervisor of this home until it is stopped."""
+    """Run as the supervisor of this home until it is stopped."""
     refuse_agents(person.calling(find()), "run or stop the supervisor")
     said = control.told(**told)
     if homes.ensure(find()):

@@ -1,4 +1,4 @@
-"""`fleet gc`: removes raw output of runs that ended long ago, worktrees that nobody needs, and old saved work."""
+"""`fleet gc`: remove raw output of old runs, unneeded worktrees, and old saved work."""
 
 import click
 
@@ -54,7 +54,7 @@ def _tell(old: list[Old], *, dry_run: bool) -> None:
 
 
 def _size(count: int) -> str:
-    """Like 512 bytes, 12.3 MB."""
+    """Return a size such as 512 bytes or 12.3 MB."""
     for unit, least in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if count >= least:
             return f"{count / least:.1f} {unit}"

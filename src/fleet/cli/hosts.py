@@ -1,4 +1,4 @@
-"""`fleet hosts`: the machines that share this queue, and keeping one of them from taking work."""
+"""`fleet hosts`: list the hosts that share this queue, and drain or forget one."""
 
 import click
 

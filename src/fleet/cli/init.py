@@ -1,4 +1,4 @@
-"""`fleet init`: make or mend the home, and make a repository a project."""
+"""`fleet init`: create or repair the home, and make a repository a project."""
 
 import os
 import sys
@@ -83,7 +83,11 @@ def init(
 
 
 def _queue(said: str | None) -> str | None:
-    """What `--queue` means: a word, or a connection string that others cannot read off the list of processes."""
+    """Return the queue that `--queue` names: a word, or a connection string. Raises Usage for a password.
+
+    Other users can read the command line in the list of processes. For `postgresql`, the connection string with its
+    password comes from FLEET_QUEUE, a prompt or stdin.
+    """
     if said is None or "://" not in said:
         return _connection_string() if said in ("postgresql", "postgres") else said
     refuse_password(said, hint="`--queue postgresql` asks for it; or set FLEET_QUEUE to it for this one command.")
@@ -121,7 +125,7 @@ def _tell(made: MadeProject) -> None:
 
 
 def _offer(fleet: Fleet, said: bool | None, caller: Caller | None) -> None:
-    """Ask once for each coder that would else ask in every new worktree."""
+    """Ask once, for each coder that would otherwise ask in every new worktree."""
     if said is None and not sys.stdin.isatty():
         return
     for name in dialogs.unanswered(fleet, env=os.environ):

@@ -1,4 +1,4 @@
-"""`fleet kill`: stop agents, save what only their worktrees hold, and remove these."""
+"""`fleet kill`: stop agents, save what only their worktrees hold, and remove the worktrees."""
 
 import os
 import sys
@@ -24,7 +24,7 @@ from fleet.core.task import Status, Task
 from fleet.engine.single import holder
 from fleet.home import find
 
-#: Longer than an agent may take that is asked to stop, and then killed.
+#: Longer than an agent may take to stop after a request, including the kill that follows.
 PATIENCE = 60.0
 
 
@@ -69,7 +69,7 @@ def kill(names: tuple[str, ...], batch: str, reason: str, **given: bool) -> int:
 
 
 def _meant(fleet: Fleet, names: tuple[str, ...], batch: str, scope: Scope) -> tuple[list[str], list[str]]:
-    """All the tasks that are meant, and those of them that only a glob or a batch has."""
+    """Return all the tasks that are meant, and those of them that only a glob or a batch matches."""
     exact, fitting = find_exactly(fleet, names, scope=scope)
     left = {task.id for task in fleet.store.tasks.find(agents.STOPPABLE, sort="id")}
     left |= {space.task_id for space in fleet.store.workspaces.find()}
@@ -79,7 +79,7 @@ def _meant(fleet: Fleet, names: tuple[str, ...], batch: str, scope: Scope) -> tu
         tasks = fleet.store.tasks.find(Filter(batch=batch), sort="id")
         if not tasks:
             raise FleetError(f"there is no batch {batch!r}", hint="`fleet list --grouped` shows them.")
-        # One that names a day has agents of every repository.
+        # A batch named after a day can have agents of every repository.
         members = [task.id for task in by_branch(tasks) if not task.repo or scope.has(task)]
         if not members:
             raise FleetError(f"batch {batch!r} has no task of this repository", hint="pass --all-projects.")
@@ -91,14 +91,14 @@ def _meant(fleet: Fleet, names: tuple[str, ...], batch: str, scope: Scope) -> tu
 
 
 def _tell_outlook(fleet: Fleet, ids: list[str], *, with_branch: bool) -> None:
-    """Show a person what would happen to each."""
+    """Show the user what would happen to each task."""
     tasks = {task.id: task for task in fleet.store.tasks.find(Filter(ids=tuple(ids)), sort="id")}
     for key in ids:
         click.echo(_outlook(fleet, tasks[key], with_branch=with_branch), err=True)
 
 
 def _outlook(fleet: Fleet, task: Task, *, with_branch: bool) -> str:
-    """What would happen to a task, in a line."""
+    """Return one line about what would happen to a task."""
     space = fleet.store.workspaces.get(task.id)
     parts = [] if task.status == Status.CLOSED else ["its agent ends" if task.is_supervised else "it does not start"]
     if space is not None and not space.is_gone:
@@ -128,7 +128,7 @@ def _tell(fleet: Fleet, stopped: list[Stopped], gone: list[Removal], reason: str
 
 
 def _later(fleet: Fleet, gone: list[Removal]) -> None:
-    """Delete what was removed from the disk, without making anybody wait for that."""
+    """Delete removed worktrees from the disk in a background process, so that the user need not wait."""
     if not any(each.removed for each in gone):
         return
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""`fleet list`: the agents with a branch of their own."""
+"""`fleet list`: the agents that have their own branch."""
 
 import time
 from itertools import groupby
@@ -20,11 +20,11 @@ HEADS = (
     *("Branch", "Task", "Status", "Title", "Agent", "CPU", "Memory", "Runtime", "Tokens", "Cost", "Diff"),
     "Batch",
 )
-#: What a narrow screen does without, the least important first.
+#: Columns that a narrow screen omits, the least important first.
 DROP = ("Batch", "Memory", "CPU", "Tokens", "Agent", "Runtime", "Diff", "Title")
-#: An agent that has not read its prompt for so long may wait for something at its terminal.
+#: An agent that has not read its prompt for this long may be waiting at its terminal.
 SLOW_START_SECONDS = 20
-#: Of a branch that collides with another.
+#: Marks a branch that collides with another.
 MARK = "!"
 RIGHT = ("CPU", "Memory", "Runtime", "Tokens", "Cost", "Diff")
 
@@ -42,7 +42,7 @@ def list_agents(all_projects: bool, repair: bool, watch: bool, everything: bool,
     scope = person.scope(all_projects=all_projects)
     with open_fleet(find()) as fleet:
         if repair:
-            from fleet.actions.repair import repair as repair_all  # rarely asked for
+            from fleet.actions.repair import repair as repair_all  # rarely used
 
             for line in repair_all(fleet, scope, caller=person.caller(fleet)) or ["nothing to repair"]:
                 click.echo(clean(line), err=True)
@@ -51,7 +51,7 @@ def list_agents(all_projects: bool, repair: bool, watch: bool, everything: bool,
             if watch and not form["as_json"]:
                 click.clear()
             _print(found, compact=watch, **form)
-            for line in [] if repair else unlisted:  # a repair has said so
+            for line in [] if repair else unlisted:  # a repair has reported them
                 click.echo(clean(line), err=True)
             if not watch:
                 return

@@ -1,4 +1,4 @@
-"""`fleet logs`, `attach` and `diff`: looking at what an agent does and did."""
+"""`fleet logs`, `attach` and `diff`: show what an agent does and did."""
 
 import os
 import select
@@ -23,9 +23,9 @@ from fleet.core.errors import FleetError, Usage
 from fleet.home import find
 
 PAUSE_SECONDS = 0.3
-#: Another host is not asked as often.
+#: The pause for another host, which is queried less often.
 FAR_PAUSE_SECONDS = 1.0
-#: So long a typed line is watched on its way before its events go on.
+#: How long the delivery of a typed line is watched before events continue.
 TOLD_SECONDS = 2.0
 
 with_name = click.argument("name", metavar="NAME", shell_complete=complete_names)
@@ -69,7 +69,7 @@ def attach(name: str) -> None:
     if not sys.stdin.isatty():
         raise Usage("attach needs a terminal", hint=f"`fleet logs {name}` shows the screen.")
     argv = terminal_attach(found.socket, found.run.session_name)
-    os.environ.pop("TMUX", None)  # a tmux within another is what is wanted here
+    os.environ.pop("TMUX", None)  # tmux inside tmux is intended here
     os.execvp(argv[0], argv)
 
 
@@ -91,9 +91,9 @@ def diff(name: str, stat: bool, names: bool) -> None:
 
 
 def _lines(fleet: Fleet, found: Seen, count: int) -> tuple[list[str], str]:
-    """The last lines of what there is to see, and what a reader should know of them."""
+    """Return the last lines of what can be shown, and a note about them for the reader."""
     lines, told = looking.screen_lines(fleet, found, count), ""
-    if not lines:  # no terminal, or one that went before it could be kept
+    if not lines:  # no terminal, or a terminal that vanished before its screen could be kept
         lines, told = looking.events(fleet, found, count)
     if not lines:
         lines = looking.setup_log(found).splitlines()
@@ -101,7 +101,7 @@ def _lines(fleet: Fleet, found: Seen, count: int) -> tuple[list[str], str]:
 
 
 def _follow(fleet: Fleet, found: Seen, shown: list[str]) -> None:
-    """Print what is new until the agent has ended. Of a screen, the lines that were not there before."""
+    """Print what is new until the agent has ended. Of a screen, print the lines that were not there before."""
     while True:
         found = looking.seen(fleet, found.task.id)
         lines, told = _lines(fleet, found, max(len(shown), 200))
@@ -115,13 +115,13 @@ def _follow(fleet: Fleet, found: Seen, shown: list[str]) -> None:
 
 
 def new_lines(before: list[str], now: list[str]) -> list[str]:
-    """The lines of `now` that `before` did not have there: below it, or above a prompt that stays at the bottom."""
+    """Return the lines of `now` that are new at their place, including lines above a prompt at the bottom."""
     changes = SequenceMatcher(None, before, now, autojunk=False).get_opcodes()
     return [line for kind, _, _, start, end in changes if kind != "equal" for line in now[start:end]]
 
 
 def _talk(found: Seen) -> None:
-    """Show the events of a headless agent as they come; a typed line is a message to it."""
+    """Show the events of a headless agent as they come. Send each typed line to it as a message."""
     click.echo(f"{found.task.id} has no terminal: these are its events; a line you type is told to it", err=True)
     with open_fleet(find()) as fleet:
         shown: list[str] = []
@@ -141,7 +141,7 @@ def _talk(found: Seen) -> None:
 
 
 def _told(fleet: Fleet, found: Seen) -> bool:
-    """Pass on a typed line; whether there can be more."""
+    """Send a typed line to the agent. Return False at the end of the input."""
     line = sys.stdin.readline()
     if not line:
         return False

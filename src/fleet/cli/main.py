@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
-# The word a user types: where its command is, and what `fleet --help` says of it.
+# Each command's name, with its place and its text in `fleet --help`.
 COMMANDS = {
     "init": ("fleet.cli.init:init", "make or mend the home of fleet; in a repository, also its project file"),
     "status": ("fleet.cli.status:status", "show what needs you, what works and what is done"),
@@ -71,15 +71,15 @@ COMMANDS = {
     "update": ("fleet.cli.update:update", "bring fleet itself up to date"),
     "completion": ("fleet.cli.completion:completion", "print the script that completes command lines in a shell"),
 }
-#: Words that people type for the same.
+#: Other names for commands.
 ALIASES = {"ls": "list", "ps": "list", "l": "list", "new": "create", "rm": "kill", "send": "prompt"}
 
 
 class Root(click.Group):
-    """A group that knows its commands from the table alone."""
+    """A group that knows its commands from the table, without imports."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The commands in the order of the table."""
+        """Return the commands in the order of the table."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -95,13 +95,13 @@ class Root(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does, with the nearest command named where there is none."""
+        """Resolve as click does, but suggest the nearest command if none has this name."""
         if args and args[0] not in COMMANDS and args[0] not in ALIASES and not args[0].startswith("-"):
             raise Usage(f"no such command {args[0]!r}", hint=_nearest(args[0]))
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The commands from the table and fleet's own options, without importing any of them."""
+        """Offer the commands from the table and fleet's own options, without importing any command."""
         from click.shell_completion import CompletionItem
 
         fitting = [
@@ -110,7 +110,7 @@ class Root(click.Group):
         return [*fitting, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The table, without importing anything."""
+        """Write the table of commands, without importing any."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
@@ -132,7 +132,7 @@ def root(context: click.Context) -> None:
 
 
 def call(args: list[str], name: str = "fleet") -> int:
-    """Run one command line. click's complaints become FleetErrors, so that there is one way to print them."""
+    """Run one command line. Raise click's errors as FleetErrors, so that all errors are printed in one way."""
     if asked := os.environ.get("_FLEET_COMPLETE"):
         from fleet.cli.completion import answer
 
@@ -142,7 +142,7 @@ def call(args: list[str], name: str = "fleet") -> int:
 
         logging.basicConfig(stream=sys.stderr, level=logging.DEBUG, format="debug: %(message)s")
     try:
-        # Not `root.main`, which would deal with a broken pipe in its own way.
+        # `root.main` is not used because it handles broken pipes differently.
         with root.make_context(name, list(args)) as context:
             code = root.invoke(context)
     except click.exceptions.Exit as end:
@@ -159,7 +159,7 @@ def call(args: list[str], name: str = "fleet") -> int:
 
 
 def _plain(name: str, function: Any) -> click.Command:
-    """A command with a parser of its own: it gets all that is typed and returns its exit code."""
+    """Return a command with its own parser: the function gets all words and returns the exit code."""
     from fleet.cli.completion import complete_bd
 
     words = click.Argument(["words"], nargs=-1, type=click.UNPROCESSED, shell_complete=complete_bd)

@@ -1,4 +1,4 @@
-"""What `fleet create`, `fanout` and `multi` do once their command line is read."""
+"""The common part of `fleet create`, `fanout` and `multi`, after their command lines are parsed."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Wish", "creating", "make_agents"]
 
-#: As long as setup commands may reasonably take; what goes on after that goes on without us.
+#: The time that setup commands may reasonably take. After it, they continue and the command returns.
 SECONDS = 900.0
 
 
 def make_agents(wishes: list[Wish], given: dict[str, Any], origin: str, begun: StartingSupervisor | None = None) -> int:
-    """Make tasks with agents, see them start, and print what became of each. Return the exit code.
+    """Create tasks with agents, wait until they start, and print the results. Return the exit code.
 
     `begun` is a supervisor that was started for them.
     """
@@ -94,7 +94,7 @@ def _line(start: Start) -> str:
 
 
 class Progress:
-    """On a terminal, a line that counts while agents are being started."""
+    """A line on a terminal that counts agents while they start."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._on = not quiet and sys.stderr.isatty()

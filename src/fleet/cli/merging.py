@@ -1,4 +1,4 @@
-"""`fleet merge`: take the work of tasks home."""
+"""`fleet merge`: merge the work of tasks into a branch."""
 
 import sys
 from typing import Any
@@ -17,7 +17,7 @@ from fleet.core.errors import Usage
 from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
-#: So many lines of what a verify command printed, and so many names of files, are shown.
+#: The maximum numbers shown: lines of a verify command's output, and file names.
 MOST_LINES, MOST_FILES = 12, 8
 
 
@@ -74,7 +74,10 @@ def merge(names: tuple[str, ...], sure: bool, all_projects: bool, as_json: bool,
 
 
 def _asked(fleet: Fleet, chosen: Chosen, terms: Terms, *, sure: bool) -> Terms:
-    """The same, after the person at the terminal was asked. Raises Usage."""
+    """Ask the user at the terminal, and return the terms that follow from the answer.
+
+    Raises Usage, and Exit if refused.
+    """
     several = [key for key in chosen.ids if key not in chosen.exact]
     if several and not sure and not is_sure(fleet, chosen.fitting, "merge", ", ".join(chosen.ids)):
         raise click.exceptions.Exit(1)

@@ -1,4 +1,4 @@
-"""Who calls: a person by name, or the run whose token the environment has, or which this process descends from."""
+"""The caller of a command: a person by name, or a run, identified by its token or as an ancestor of this process."""
 
 import os
 
@@ -13,12 +13,15 @@ from fleet.home import Home
 
 
 def caller(fleet: Fleet) -> Caller | None:
-    """The run this call comes from, if it comes from one; one that is over is no person either."""
+    """Return the run that this call comes from.
+
+    Return None for a person. A run that has ended does not count as a person.
+    """
     return caller_of(fleet, os.environ.get("FLEET_RUN_TOKEN"))
 
 
 def calling(home: Home) -> Caller | None:
-    """The same, for a command that opens no queue of its own."""
+    """Return the caller, for a command that does not open a queue itself."""
     if not is_agents(home.root) or not home.exists:
         return None
     with open_fleet(home) as fleet:
@@ -26,7 +29,7 @@ def calling(home: Home) -> Caller | None:
 
 
 def scope(*, all_projects: bool = False) -> Scope:
-    """Whose branches the names on the command line mean: those of the repository that one is in."""
+    """Return the scope of names on the command line: the current repository, or everywhere."""
     if all_projects:
         return ANYWHERE
     try:
@@ -36,14 +39,14 @@ def scope(*, all_projects: bool = False) -> Scope:
 
 
 def current_directory() -> str:
-    """Where the user is. Raises FleetError where that place is gone."""
+    """Return the current directory. Raises FleetError if it was deleted."""
     try:
-        return os.getcwd()  # noqa: PTH109 — a plain string is what is wanted
+        return os.getcwd()  # noqa: PTH109 — a plain string is needed
     except FileNotFoundError as error:
         raise FleetError("the current directory is gone", hint="go to one that exists.") from error
 
 
 def name() -> str:
-    """What the person at the keyboard is called: BEADS_ACTOR, git's user.name, USER."""
+    """Return the user's name: BEADS_ACTOR, BD_ACTOR, git's user.name or USER."""
     said = os.environ.get("BEADS_ACTOR") or os.environ.get("BD_ACTOR")
     return said or git_identity()[0] or os.environ.get("USER") or "unknown"

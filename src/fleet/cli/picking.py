@@ -1,4 +1,4 @@
-"""`fleet pick` and `fleet compare`: which of several pieces of work is the best, and how two of them differ."""
+"""`fleet pick` and `fleet compare`: rank several pieces of work, and show how two of them differ."""
 
 import sys
 from typing import Any
@@ -83,7 +83,7 @@ def pick(names: tuple[str, ...], command: str, **given: Any) -> int:
 
 
 def _is_meant(fleet: Fleet, names: tuple[str, ...], scope: Scope) -> bool:
-    """Return True if the best of what globs fit may be merged."""
+    """Return True if the best of the tasks that globs match may be merged."""
     globs = [name for name in names if is_glob(fleet, name)]
     fitting = find_tasks(fleet, globs, scope=scope)
     best = f"the best of {shown_names(fleet, fitting)}"

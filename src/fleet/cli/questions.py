@@ -1,4 +1,4 @@
-"""`fleet questions` and `fleet answer`: what agents ask, and what people say."""
+"""`fleet questions` and `fleet answer`: list agents' questions, and answer them."""
 
 import sys
 

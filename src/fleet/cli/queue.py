@@ -1,4 +1,4 @@
-"""`fleet queue`: where tasks are kept, and moving them elsewhere."""
+"""`fleet queue`: show where tasks are kept, and move them elsewhere."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""`fleet receipt`: what fleet itself saw of a run, in plain words, and whether that is as it was made."""
+"""`fleet receipt`: show what fleet itself saw of a run, and check that the receipt is unchanged."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""What became of worktrees that were removed: where the tips are, what was saved, what brings it back."""
+"""The report on a removed worktree: where the tip is, what was saved, and how to restore it."""
 
 import click
 
@@ -7,7 +7,7 @@ from fleet.cli.bd.text import clean
 
 
 def tell_removed(done: Removal, stays: str, *, without_ignored: bool = False) -> None:
-    """Tell it of one; `stays` says what became of it where its worktree is still there."""
+    """Print the report on one worktree. `stays` describes the result if the worktree still exists."""
     space = done.workspace
     if done.later:
         click.echo(clean(f"{space.branch}: {done.later}"))

@@ -16,7 +16,10 @@ from fleet.home import find
 
 
 def with_told(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that count before the settings; they come as `told`. Those of `fleet run` hold for its commands."""
+    """Add the options that override the settings, passed as `told`.
+
+    Those given to `fleet run` hold for its subcommands.
+    """
     options = (
         click.option("--coder", help="The default coder of this supervisor, over the settings' own."),
         click.option("--name", metavar="NAME", help="What this host is called; the machine's name unless said."),

@@ -1,4 +1,4 @@
-"""`fleet tasks`: a table of the tasks under way, and why no more of them are."""
+"""`fleet tasks`: a table of running tasks, and why others are waiting."""
 
 import time
 
@@ -21,7 +21,7 @@ HEADS = (
     *("Coder", "Model", "Title", "Cwd"),
 )
 WIDE_ENOUGH = 110
-#: What a narrow screen does without.
+#: Columns that a narrow screen omits.
 LEAST_TELLING = ("Started", "Events", "Cwd")
 NUMBERS = ("Elapsed", "Idle", "Context", "Events", "Tokens", "Cost")
 
@@ -55,7 +55,7 @@ def tasks(watch: bool, limit: int, as_json: bool) -> None:
 
 
 def _print(rows: list[Running]) -> None:
-    """Print the table of these tasks; a narrow screen does without the least telling columns."""
+    """Print the table of these tasks. A narrow screen omits some columns."""
     if not rows:
         return
     left_out = LEAST_TELLING if 0 < columns.screen() < WIDE_ENOUGH else ()

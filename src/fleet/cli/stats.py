@@ -1,4 +1,4 @@
-"""`fleet stats`: what the runs of each coder and model came to."""
+"""`fleet stats`: the results of the runs of each coder and model."""
 
 import click
 
@@ -64,5 +64,5 @@ def _print(found: list[Standing]) -> None:
 
 
 def _money(row: Standing, dollars: float | None) -> str:
-    """An amount, marked where fleet computed a part of it, and where it is at least so much."""
+    """Return an amount, marked if fleet computed a part of it, or if a part is unknown."""
     return cost(dollars, UNKNOWN if row.costed < row.runs else COMPUTED if row.computed else "")

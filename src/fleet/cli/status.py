@@ -17,15 +17,15 @@ from fleet.core.task_status import ResultWord, TaskPhase
 from fleet.descent import is_agents
 from fleet.home import find
 
-#: The width of the output if no screen has one.
+#: The width of the output without a screen.
 WIDEST = 120
-#: Names are padded up to this width; a longer one has its line for itself.
+#: Names are padded up to this width. A longer name gets its own line.
 NAME_WIDTH = 22
-#: So many rows of each section are shown.
+#: The maximum number of rows in each section.
 MOST = 10
-#: Between a row's cells, and before the lines below it.
+#: The space between a row's cells, and the indentation of the lines below the row.
 GAP, INDENT = "  ", "    "
-#: What happened is given so many columns, however little room there is.
+#: The minimum width of what happened, however little room is left.
 LEAST = 16
 #: The mark before a row, and its color.
 NEEDS = {
@@ -97,7 +97,7 @@ def _lines(found: Overview, now: datetime, width: int) -> Iterator[str]:
 
 
 class Page:
-    """The layout of rows: marks and names stand below each other, and the last cells end at the width."""
+    """The layout of rows: marks and names are aligned, and the last cells end at the width."""
 
     def __init__(self, width: int, names: Iterable[str]) -> None:
         self.width = width
@@ -105,7 +105,7 @@ class Page:
         self._names = max(fitting, default=0)
 
     def row(self, mark: tuple[str, str], name: str, title: str, what: str, end: str = "") -> Iterator[str]:
-        """Yield a row: name and `end` whole, `what` in up to half of the room between them, and its title."""
+        """Yield a row: name and `end` whole, `what` in up to half of the room between, and the title in the rest."""
         (sign, color), name = mark, clean(name)
         begin = _styled(sign, fg=color)
         if columns.text_width(name) > self._names:
@@ -120,7 +120,7 @@ class Page:
         yield f"{begin}{middle}{GAP}{end}".rstrip() if end else f"{begin}{middle}".rstrip()
 
     def below(self, what: str, commands: Sequence[str]) -> Iterator[str]:
-        """Yield what happened and the commands to type, whole, on as few lines as they take."""
+        """Yield what happened, cut to the width, and the commands to type, whole, on as few lines as possible."""
         lines = [fit(clean(what), self.width - len(INDENT))] if what else []
         for command in map(clean, commands):
             joined = f"{lines[-1]} · {command}" if lines else ""
@@ -148,7 +148,7 @@ def _needs(page: Page, needs: list[Item], now: datetime) -> Iterator[str]:
 
 
 def _merge_command(merges: Sequence[Item], width: int) -> Iterator[str]:
-    """Yield one command that merges all of these, in lines that a shell takes as one."""
+    """Yield one command that merges all of these, on lines that a shell joins."""
     line, is_first = f"{INDENT}fleet merge", True
     for word in (clean(each.commands[0].removeprefix("fleet merge ")) for each in merges):
         if not is_first and columns.text_width(f"{line} {word} \\") > width:
@@ -172,7 +172,7 @@ def _working(page: Page, rows: list[Row]) -> Iterator[str]:
 
 
 def _doing(row: Row) -> str:
-    """Return the last words of an agent at work, or how often it used a tool."""
+    """Return the last words of a working agent, or the number of its tool calls."""
     run = row.run
     said = str(run.notes.get("text", "")).strip() if run else ""
     if said:
@@ -193,19 +193,19 @@ def _done(page: Page, rows: list[Row]) -> Iterator[str]:
 
 
 def _end(cell: str, row: Row, width: int = 6) -> str:
-    """Return the last cells of a row: this one, and the cost."""
+    """Return the last cells of a row: this cell, and the cost."""
     spent = _spent(row.run.cost_usd, row.run.cost_basis) if row.run else NOTHING
     return f"{cell:>{width}}{GAP}{spent:>6}"
 
 
 def _spent(dollars: float | None, basis: str) -> str:
-    """Like $0.42: in cents, as far as there is one."""
+    """Return a cost such as $0.42: rounded to cents, unless it is less than one cent."""
     text = cost(dollars, basis)
     return text if dollars is None or dollars < 0.01 else text.replace(money(dollars), f"${dollars:.2f}")
 
 
 def fit(text: str, width: int) -> str:
-    """Return a text that is no wider than this, with an ellipsis if it was cut."""
+    """Return the text within this width, with an ellipsis if it was cut."""
     if columns.text_width(text) <= width:
         return text
     while text and columns.text_width(text) > width - 1:
@@ -244,7 +244,7 @@ def _sentence(text: str) -> str:
 
 
 def _brief(seconds: float | None) -> str:
-    """Like 4s, 12m, 2h05m: seconds do not matter after the first minute."""
+    """Return a duration such as 4s, 12m, 2h05m, without seconds after the first minute."""
     return duration(seconds) if seconds is None or seconds < 60 or seconds >= 3600 else f"{int(seconds) // 60}m"
 
 

@@ -1,4 +1,4 @@
-"""`fleet prompt` and `fleet interrupt`: telling an agent something while it works, and seeing it arrive."""
+"""`fleet prompt` and `fleet interrupt`: send an agent a message while it works, and watch the delivery."""
 
 import sys
 
@@ -85,7 +85,7 @@ def _print(told: Told, as_json: bool) -> None:
 
 
 def arrived(told: Told) -> str:
-    """How far a message came, in a sentence."""
+    """Return a sentence on the delivery of a message."""
     message = told.message
     match message.state:
         case Delivery.DELIVERED:
@@ -99,7 +99,7 @@ def arrived(told: Told) -> str:
 
 
 def _ahead(told: Told) -> str:
-    """How a message goes that is still kept."""
+    """Return a sentence on how a message that was not sent yet will be delivered."""
     run = told.run
     match told.way:
         case Way.AFTER_ANSWER:
@@ -120,7 +120,7 @@ def _ahead(told: Told) -> str:
 
 
 def _stopped(told: Told) -> str:
-    """What came of an order to stop."""
+    """Return a sentence on the result of an order to stop."""
     if told.run is not None and told.run.is_live:
         return f"{told.run.id} is asked to stop what it does"
     reason = f" ({told.task.reason})" if told.task.reason else ""

@@ -1,4 +1,4 @@
-"""`fleet retry`, `done`, `pause`, `resume`, `wait`: sending again, ending, waiting."""
+"""`fleet retry`, `done`, `pause`, `resume`, `wait`: reopen, close and wait for tasks, and pause the start of agents."""
 
 import sys
 
@@ -20,7 +20,7 @@ from fleet.engine.single import holder
 from fleet.home import find
 from fleet.workflows.ids import is_workflow
 
-TIMED_OUT = 124  # as timeout(1) has it
+TIMED_OUT = 124  # the exit code of timeout(1)
 
 
 @click.command()
@@ -50,7 +50,7 @@ def done(names: tuple[str, ...], reason: str, sure: bool) -> int:
             click.echo(f"{task.branch or task.id}: closed ({clean(reason)})")
         live = {run.task_id for run in fleet.store.runs.live()}
         if here(fleet, [space for key in ids if key in live and (space := fleet.store.workspaces.get(key))]):
-            see_to_supervisor(find())  # it ends their agents, and commits what they left
+            see_to_supervisor(find())  # the supervisor ends their agents and commits what they left
     return 0
 
 
@@ -91,7 +91,7 @@ def wait(names: tuple[str, ...], everything: bool, timeout: float | None) -> int
 
 
 class Display:
-    """Tells on stderr what happens: a line for each task that is over, and on a terminal one that counts."""
+    """A display on stderr: a line for each task that has ended and, on a terminal, a line of counts."""
 
     def __init__(self) -> None:
         self._told: set[str] = set()

@@ -1,4 +1,4 @@
-"""`fleet task` and `fleet log`: a task's log, plan, events, result and so on; the supervisor's log."""
+"""`fleet task` and `fleet log`: print a part of a task's record, or the supervisor's log."""
 
 from collections.abc import Iterable
 
@@ -18,10 +18,10 @@ from fleet.home import find
 
 
 class WithRunning(click.Command):
-    """A command whose help lists the tasks under way, so that their ids are at hand."""
+    """A command whose help lists the running tasks, so that their ids are at hand."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The tasks that run now, each with its coder and model; nothing where there is no home."""
+        """Write the running tasks, each with its coder and model, or "nothing"."""
         try:
             with open_fleet(find()) as fleet:
                 rows = running(fleet)
@@ -49,7 +49,7 @@ def task(task_id: str, what: str, to_follow: bool, lines: int | None) -> None:
 
 
 def write(pieces: Iterable[str]) -> None:
-    """Print text of somebody else's, piece by piece."""
+    """Print untrusted text, piece by piece."""
     last = "\n"
     for piece in pieces:
         last = piece[-1:]

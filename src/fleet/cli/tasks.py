@@ -1,4 +1,4 @@
-"""`fleet ready` and `fleet show`: the queue as its document has it, with the coder and model each task will get."""
+"""`fleet ready` and `fleet show`: the queue's tasks, with the coder and model that each will get."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ from fleet.core.run import total_cost
 from fleet.core.task import Status, Task
 from fleet.home import find
 
-#: Where a task's metadata tells what it requires of a host.
+#: The metadata key for a task's requirements on hosts.
 REQUIRES = "fleet.requires"
 
 
@@ -87,14 +87,17 @@ def show(task_id: str, as_json: bool) -> int:
 
 
 def _status(task: Task) -> str:
-    """How far a task is: what an agent says of its task while it works is no end of it."""
+    """Return the status of a task. A task that its agent has marked otherwise is in progress while the agent works."""
     if task.is_supervised and task.status != Status.IN_PROGRESS:
         return f"{Status.IN_PROGRESS} (marked {task.status}; its agent still works)"
     return task.status
 
 
 def as_fleets(fleet: Fleet, task: Task) -> dict[str, Any]:
-    """A task in bd's JSON as fleet knows it, the same wherever it is kept: that it is bound to a host is told apart."""
+    """Return a task in bd's JSON, the same for every kind of queue. A pin to a host is a separate field.
+
+    The other requirements stay in the metadata.
+    """
     found = details(fleet.store, task)
     for row in (found, *found.get("dependencies", ())):
         told = row.get("metadata", {})
@@ -107,7 +110,7 @@ def as_fleets(fleet: Fleet, task: Task) -> dict[str, Any]:
 
 
 def effective(task: Task, settings: Settings) -> tuple[str, str]:
-    """The coder and model a task will get; `(default)` where it names none itself."""
+    """Return the coder and model that a task will get, marked `(default)` if the task does not name them."""
     coder = task.coder or settings.coder
     model = clean(task.model) if task.model else f"{model_for(settings, coder) or 'its own'} (default)"
     return (coder if task.coder else f"{coder} (default)"), model

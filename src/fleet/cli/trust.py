@@ -1,4 +1,4 @@
-"""`fleet trust`: look at what a repository would have fleet run, and allow it."""
+"""`fleet trust`: show what a repository would have fleet run, and trust it."""
 
 import os
 import sys
@@ -39,7 +39,7 @@ def trust(directory: str, show: bool, yes: bool, expect: str, as_json: bool) -> 
                 click.echo("\n".join(_shown(found)), err=True)
                 click.confirm("Trust all of this?", abort=True, err=True)
             trusting.trust(fleet, cwd, found, by=person.name(), caller=person.caller(fleet))
-    WARNINGS.pop(found.file, None)  # what it says is shown here
+    WARNINGS.pop(found.file, None)  # this command shows the warning's content
     if as_json:
         click.echo(encode_printable(found.view(), 2))
         return

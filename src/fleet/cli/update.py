@@ -1,4 +1,4 @@
-"""`fleet update`: bring fleet itself up to date."""
+"""`fleet update`: update fleet itself."""
 
 import shlex
 import sys

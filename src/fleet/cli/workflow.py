@@ -1,4 +1,4 @@
-"""`fleet workflow`: write, check, look at and run workflow files."""
+"""`fleet workflow`: write, check, show and run workflow files."""
 
 import os
 
@@ -95,7 +95,7 @@ for command in (run, status, listed, results, cancel, cleanup):
 
 
 def _flow(name: str) -> Flow | None:
-    """The workflow of this id; none where the name is that of a file."""
+    """Return the workflow with this id. Return None if the name is a file's."""
     if not name.startswith("wf_") or os.path.exists(name):  # noqa: PTH110
         return None
     with opened() as fleet:

@@ -1,4 +1,4 @@
-"""`fleet workflow run` and what follows: how far workflows are, what they came to, stopping them, cleaning up."""
+"""`fleet workflow run` and the commands on its runs: status, results, cancel, cleanup."""
 
 import os
 import sys
@@ -23,7 +23,7 @@ from fleet.core.jsontext import encode_printable
 from fleet.home import find
 from fleet.workflows.faults import BadWorkflow
 
-#: A stage in one of these may have had an agent.
+#: The states of a stage that may have had an agent.
 WORKED = (workflows.State.DONE, workflows.State.FAILED, workflows.State.STOPPED)
 
 with_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -170,7 +170,7 @@ def cleanup(workflow_id: str, branches: bool, yes: bool, as_json: bool) -> int:
 
 @contextmanager
 def opened() -> Iterator[Fleet]:
-    """The home, to look at workflows in. Raises HomeMissing."""
+    """Open the home to look at workflows. Raises HomeMissing."""
     try:
         opening = open_fleet(find())
     except HomeMissing as error:
@@ -180,19 +180,19 @@ def opened() -> Iterator[Fleet]:
 
 
 def tell_faults(error: BadWorkflow) -> int:
-    """Tell all that is wrong with a file, each with its place; the exit code."""
+    """Print every fault of a file with its place. Return the exit code."""
     for fault in error.faults:
         tell(shown(str(fault)), shown(fault.hint))
     return error.exit_code
 
 
 def _entry(entry: object) -> str:
-    """An element of a result: a test is told by its command and how it ended."""
+    """Return an element of a result as text. A test is shown as its command and its result."""
     return f"{entry.get('command')} ({entry.get('status')})" if isinstance(entry, dict) else str(entry)
 
 
 class Told:
-    """Tells each change of a stage once, and each new reason why it is where it is."""
+    """A reporter that prints each change of a stage's state or reason once."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[str, str]] = {}
