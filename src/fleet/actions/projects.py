@@ -34,7 +34,7 @@ class MadeProject(NamedTuple):
     changes: list[str]
     notes: list[str]
     is_ours: bool
-    """Whether every command in its file comes from fleet or from the user's own older file."""
+    """True if every command in the file comes from fleet or from the user's own older file."""
 
 
 def project_top(home: Home, cwd: str) -> str | None:

@@ -49,15 +49,15 @@ class Standing(NamedTuple):
 
     repository: Repository
     file: str
-    """Where its project's settings are; empty where it has none."""
+    """The path of the project's settings. Empty if it has none."""
     lines: list[Line]
     snapshot: dict[str, str]
     is_known: bool
-    """Whether its settings and hooks are on record."""
+    """True if git's settings and hooks are recorded."""
     changes: list[str]
-    """What of them is different now, in words."""
+    """Descriptions of the changes to the recorded settings and hooks."""
     digest: str
-    """What the bytes of the project file are known by."""
+    """The digest of the project file's bytes."""
     files: list[FileLine]
     """Files of the project from which coders run commands."""
 

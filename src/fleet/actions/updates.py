@@ -28,10 +28,10 @@ class Installation(NamedTuple):
 
     by: str
     clone: str = ""
-    """The folder that it was installed from; empty: from an index or a repository elsewhere."""
+    """The folder that fleet was installed from. Empty for an index or a remote repository."""
     is_editable: bool = False
     source: str = ""
-    """The repository elsewhere, as pip writes it."""
+    """The remote repository, as pip writes it."""
     extras: tuple[str, ...] = ()
 
 
