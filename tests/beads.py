@@ -28,16 +28,16 @@ VERSIONS = [NEW, pytest.param(OLD, marks=pytest.mark.soak("queues"))]
 
 #: What bd cannot hold, by the tests of queues' common promises that it does not keep: they are seen to fail.
 DIFFERENT = {
-    "test_a_task_comes_back_exactly_as_it_was_added": "no task is both ephemeral and without history",
-    "test_every_field_can_be_changed_but_the_blocked_state_which_is_the_queues_own": "the same",
-    "test_a_circle_is_not_looked_for_when_the_caller_says_so": "bd always looks for circles",
-    "test_settings_are_kept_until_they_are_forgotten": "bd has settings from the start, and checks what they say",
-    "test_sums_of_money_have_a_bound_too": "bd gives out no task that the same transaction made",
-    "test_live_runs_are_told_oldest_first_of_one_owner_or_of_all": "bd gives no task to somebody without a name",
+    "test_task_is_returned_unchanged": "no task is both ephemeral and without history",
+    "test_every_field_can_be_changed_except_the_blocked_state": "the same",
+    "test_cycle_check_can_be_skipped_by_the_caller": "bd always looks for circles",
+    "test_settings_are_kept_until_they_are_deleted": "bd has settings from the start, and checks what they say",
+    "test_sum_of_costs_has_an_upper_bound": "bd gives out no task that the same transaction made",
+    "test_live_runs_are_returned_oldest_first_by_owner": "bd gives no task to somebody without a name",
 }
 #: The same of a bd before 1.3 alone.
 DIFFERENT_OLD = {
-    "test_child_numbers_go_on_after_the_highest_there_is": "children are counted only of a parent that is there",
+    "test_child_numbers_continue_after_the_highest": "children are counted only of a parent that is there",
 }
 
 #: What comes back from bd as it went into the metadata of a task.

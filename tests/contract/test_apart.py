@@ -53,7 +53,7 @@ def room(tmp_path: Path) -> Room:
 
 
 @asynchronous
-async def test_what_is_hidden_is_empty_but_for_what_is_kept(launcher: HeadlessLauncher, room: Room) -> None:
+async def test_hidden_folder_is_empty_except_for_kept_paths(launcher: HeadlessLauncher, room: Room) -> None:
     script = f"ls {room.others}; echo mine > kept; pwd; umount -l {room.others}; cat {room.others}/secret"
     exit, said = await room.run(launcher, script, hidden=(str(room.others),), kept=(str(room.own),), writable=())
     assert "hidden" in exit.apart
@@ -64,9 +64,7 @@ async def test_what_is_hidden_is_empty_but_for_what_is_kept(launcher: HeadlessLa
 
 
 @asynchronous
-async def test_an_agent_is_kept_from_a_folder_alone_and_all_else_is_as_ever(
-    launcher: HeadlessLauncher, room: Room
-) -> None:
+async def test_headless_agent_cannot_see_a_hidden_folder(launcher: HeadlessLauncher, room: Room) -> None:
     late = room.others / "late"
     script = f"ls -A {room.others} | wc -l; touch {room.outside}/fine && id -u; cat /proc/self/status | grep CapBnd"
     spec = {"hidden": (str(room.others),)}
@@ -80,7 +78,7 @@ async def test_an_agent_is_kept_from_a_folder_alone_and_all_else_is_as_ever(
 
 
 @asynchronous
-async def test_an_agent_in_a_terminal_is_kept_from_it_too(launcher: HeadlessLauncher, room: Room) -> None:
+async def test_agent_in_a_terminal_cannot_see_a_hidden_folder(launcher: HeadlessLauncher, room: Room) -> None:
     require(has_tmux(), "tmux")
     with tmux_socket() as socket:
         spec = LaunchSpec(
@@ -98,7 +96,7 @@ async def test_an_agent_in_a_terminal_is_kept_from_it_too(launcher: HeadlessLaun
 
 
 @asynchronous
-async def test_it_writes_only_where_it_may(launcher: HeadlessLauncher, room: Room) -> None:
+async def test_process_writes_only_to_allowed_folders(launcher: HeadlessLauncher, room: Room) -> None:
     # The room hides /tmp, where tests may have links to programs.
     script = (
         f"PATH={os.defpath}; touch here || exit 3; touch {room.outside}/evil; touch /tmp/mine /dev/shm/mine || exit 4"
@@ -113,7 +111,7 @@ async def test_it_writes_only_where_it_may(launcher: HeadlessLauncher, room: Roo
 
 
 @asynchronous
-async def test_a_tree_that_grows_without_end_is_killed(launcher: HeadlessLauncher, room: Room) -> None:
+async def test_process_tree_is_killed_when_it_grows_without_end(launcher: HeadlessLauncher, room: Room) -> None:
     token = a_token()
     script = f"while :; do sleep 300 & : {token}; done"
     exit, _ = await room.run(launcher, script, processes=40)
@@ -122,7 +120,7 @@ async def test_a_tree_that_grows_without_end_is_killed(launcher: HeadlessLaunche
 
 
 @asynchronous
-async def test_what_nobody_waits_for_any_more_ends_in_its_time(launcher: HeadlessLauncher, room: Room) -> None:
+async def test_process_ends_by_its_deadline_when_its_starter_is_gone(launcher: HeadlessLauncher, room: Room) -> None:
     token = a_token()
     words = (sys.executable, "-I", "-S", "-c", "import time; time.sleep(300)", token)
     spec = LaunchSpec(argv=words, env={"PATH": os.environ["PATH"]}, cwd="/", seconds=0.3)
@@ -135,7 +133,7 @@ async def test_what_nobody_waits_for_any_more_ends_in_its_time(launcher: Headles
 
 
 @asynchronous
-async def test_a_program_that_is_not_there_is_told_as_ever(launcher: HeadlessLauncher, room: Room) -> None:
+async def test_missing_program_raises_the_usual_error(launcher: HeadlessLauncher, room: Room) -> None:
     spec = LaunchSpec(argv=("no-such-program",), env={"PATH": "/bin"}, cwd="/", apart=Apart(offline=True))
     exit = await soon((await launcher.start(str(room.place), spec)).ended())
     assert exit is not None and "cannot start no-such-program" in exit.error

@@ -30,9 +30,7 @@ def names_a_field(case: Case) -> bool:
 
 
 @pytest.mark.parametrize("version", beads.VERSIONS)
-def test_every_condition_finds_what_fits_among_the_tasks_that_bd_has(
-    tmp_path: Path, clock: FakeClock, version: str
-) -> None:
+def test_each_condition_finds_the_matching_tasks_of_bd(tmp_path: Path, clock: FakeClock, version: str) -> None:
     assert set(CASES) - {name for _, (name, case) in NUMBERED if is_told(name, case)} == {"ephemeral", *ROUNDED}
     with closing(beads.store_in(tmp_path, version, clock)) as store:
         fill(store)

@@ -59,7 +59,7 @@ def put_back(store: BeadsStore, claim: Claim) -> None:
 
 
 @newer
-def test_a_renewed_claim_renews_its_lease(store: BeadsStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_renewing_a_claim_renews_its_bd_lease(store: BeadsStore, monkeypatch: pytest.MonkeyPatch) -> None:
     claim = a_claim(store)
     first = bd(store, "show", claim.task.id)[0]["lease_expires_at"]
     monkeypatch.setattr(beads_mirror, "BEAT_EVERY", 0.0)
@@ -71,14 +71,14 @@ def test_a_renewed_claim_renews_its_lease(store: BeadsStore, monkeypatch: pytest
 
 
 @newer
-def test_several_leases_are_renewed_in_one_go(store: BeadsStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_leases_are_renewed_by_one_call(store: BeadsStore, monkeypatch: pytest.MonkeyPatch) -> None:
     claims = [a_claim(store), a_claim(store)]
     monkeypatch.setattr(beads_mirror, "BEAT_EVERY", 0.0)
     assert len(store.claims.renew(claims, ttl=HOUR)) == 2
 
 
 @newer
-def test_a_bd_that_renews_no_lease_keeps_no_claim_from_being_renewed(
+def test_claim_is_renewed_when_bd_fails_to_renew_its_lease(
     store: BeadsStore, tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claim = a_claim(store)
@@ -94,7 +94,7 @@ def test_a_bd_that_renews_no_lease_keeps_no_claim_from_being_renewed(
 
 
 @both
-def test_what_bd_puts_back_under_a_live_claim_is_taken_there_again(store: BeadsStore) -> None:
+def test_live_claim_takes_its_task_again_when_bd_put_it_back(store: BeadsStore) -> None:
     claim = a_claim(store)
     put_back(store, claim)
     assert store.claims.acquire("other", LANE, room=1, ttl=HOUR) == []
@@ -106,7 +106,7 @@ def test_what_bd_puts_back_under_a_live_claim_is_taken_there_again(store: BeadsS
 
 
 @both
-def test_what_bd_puts_back_and_somebody_takes_is_theirs(store: BeadsStore) -> None:
+def test_claim_is_lost_when_a_person_takes_the_task_that_bd_put_back(store: BeadsStore) -> None:
     claim = a_claim(store)
     put_back(store, claim)
     bd(store, "update", claim.task.id, "--claim", actor="bob")
@@ -117,7 +117,7 @@ def test_what_bd_puts_back_and_somebody_takes_is_theirs(store: BeadsStore) -> No
 
 
 @both
-def test_what_bd_puts_back_from_a_dead_supervisor_is_claimed_anew_once_the_claim_is_over(
+def test_task_is_claimed_again_only_after_the_claim_of_a_dead_supervisor_expired(
     store: BeadsStore, clock: FakeClock
 ) -> None:
     claim = a_claim(store)
@@ -133,7 +133,7 @@ def test_what_bd_puts_back_from_a_dead_supervisor_is_claimed_anew_once_the_claim
 
 
 @both
-def test_what_is_closed_and_reopened_in_bd_is_lost_to_whoever_held_it(store: BeadsStore) -> None:
+def test_claim_is_lost_when_its_task_is_closed_and_reopened_in_bd(store: BeadsStore) -> None:
     claim = a_claim(store)
     bd(store, "close", claim.task.id, "--force", actor="host")
     assert store.tasks.get(claim.task.id).status == "closed" and len(store.claims.renew([claim], ttl=HOUR)) == 1
@@ -143,7 +143,7 @@ def test_what_is_closed_and_reopened_in_bd_is_lost_to_whoever_held_it(store: Bea
 
 @pytest.mark.soak("queues")
 @pytest.mark.timeout(600)
-def test_bd_reclaims_what_nobody_renews_and_nothing_else(tmp_path: Path) -> None:
+def test_bd_reclaims_only_unrenewed_tasks(tmp_path: Path) -> None:
     """The real thing, which takes the five minutes that a lease of bd lasts."""
     store = beads.store_in(tmp_path, beads.NEW, host_clock.now)
     kept, left = a_claim(store), a_claim(store)

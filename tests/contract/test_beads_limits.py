@@ -38,7 +38,7 @@ def exported(store: BeadsStore) -> dict[str, dict[str, Any]]:
 
 
 @both
-def test_bd_holds_what_is_not_refused_and_changes_what_would_be(store: BeadsStore) -> None:
+def test_bd_stores_accepted_values_and_changes_refused_ones(store: BeadsStore) -> None:
     held = {f"k{number}": value for number, value in enumerate(beads.HELD)}
     store.tasks.add(a_task(id="fleet-1", title="ü" * 250, metadata=held))
     found = exported(store)["fleet-1"]
@@ -57,7 +57,7 @@ def test_bd_holds_what_is_not_refused_and_changes_what_would_be(store: BeadsStor
 
 
 @both
-def test_what_bd_cannot_hold_is_refused_and_nothing_is_written(store: BeadsStore) -> None:
+def test_unsupported_value_is_refused_and_writes_nothing(store: BeadsStore) -> None:
     task = a_task(id="fleet-1", metadata={"ns": 1})
     store.tasks.add(task)
     before = exported(store)

@@ -48,7 +48,7 @@ def kept(store: BeadsStore) -> dict[str, dict[str, Any]]:
 
 
 @both
-def test_claims_are_given_back_that_nobody_came_to_have(store: BeadsStore) -> None:
+def test_claims_are_released_in_bd_when_their_transaction_fails(store: BeadsStore) -> None:
     tasks = [a_task(status="deferred", defer_until=store.now() - HOUR), a_task(), a_task()]
     with store.atomic():
         for task in tasks:
@@ -65,7 +65,7 @@ def test_claims_are_given_back_that_nobody_came_to_have(store: BeadsStore) -> No
 
 
 @both
-def test_a_task_that_is_changed_and_claimed_in_one_is_changed_in_bd_too(store: BeadsStore) -> None:
+def test_task_is_changed_in_bd_when_it_is_saved_and_claimed_in_one_transaction(store: BeadsStore) -> None:
     task = a_task()
     store.tasks.add(task)
     with store.atomic():
@@ -77,7 +77,7 @@ def test_a_task_that_is_changed_and_claimed_in_one_is_changed_in_bd_too(store: B
 
 
 @both
-def test_a_task_is_given_out_once_bd_knows_it_and_not_in_the_transaction_that_makes_it(store: BeadsStore) -> None:
+def test_new_task_is_not_claimed_in_the_transaction_that_adds_it(store: BeadsStore) -> None:
     with store.atomic():
         store.tasks.add(a_task())
         assert store.claims.acquire("host", LANE, room=1, ttl=HOUR) == []
@@ -85,7 +85,7 @@ def test_a_task_is_given_out_once_bd_knows_it_and_not_in_the_transaction_that_ma
 
 
 @both
-def test_one_refusal_takes_back_all_that_bd_was_told_before_it(store: BeadsStore) -> None:
+def test_earlier_writes_are_undone_in_bd_when_a_later_one_is_refused(store: BeadsStore) -> None:
     first, second = a_task(title="first", labels=("x",)), a_task(title="second")
     with store.atomic():
         store.tasks.add(first)
@@ -103,7 +103,7 @@ def test_one_refusal_takes_back_all_that_bd_was_told_before_it(store: BeadsStore
 
 
 @both
-def test_a_call_that_reached_only_some_of_its_tasks_counts_for_none(store: BeadsStore) -> None:
+def test_bd_call_counts_for_no_task_when_it_reached_only_some(store: BeadsStore) -> None:
     first, second = a_task(), a_task()
     with store.atomic():
         store.tasks.add(first)
@@ -117,7 +117,7 @@ def test_a_call_that_reached_only_some_of_its_tasks_counts_for_none(store: Beads
 
 
 @both
-def test_who_is_no_longer_the_holder_adds_nothing_by_settling(store: BeadsStore) -> None:
+def test_settling_writes_nothing_when_the_claim_was_lost(store: BeadsStore) -> None:
     store.tasks.add(a_task())
     [claim] = store.claims.acquire("host", LANE, room=1, ttl=HOUR)
     force = ("--force",) if store.mirror.fenced else ()

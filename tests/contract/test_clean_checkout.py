@@ -31,7 +31,7 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path)
 
 
-def test_it_holds_the_commit_and_nothing_else(scene: Scene) -> None:
+def test_clean_checkout_holds_exactly_the_commit(scene: Scene) -> None:
     tip = commit(scene.work, "sub/new.txt", "new")
     write(scene.work / "untracked.txt", "x")
     path = scene.folder / "clean"
@@ -46,7 +46,7 @@ def test_it_holds_the_commit_and_nothing_else(scene: Scene) -> None:
     assert sweep(scene.view) == []
 
 
-def test_git_there_tells_versions_and_changes_nobodys_repository(scene: Scene) -> None:
+def test_git_in_a_clean_checkout_shows_versions_and_leaves_the_repository_unchanged(scene: Scene) -> None:
     run_git(scene.top, "tag", "v1.2", BRANCH)
     settings = (scene.top / ".git" / "config").read_bytes()
     path = scene.folder / "clean"
@@ -63,7 +63,7 @@ def test_git_there_tells_versions_and_changes_nobodys_repository(scene: Scene) -
     assert run_git(scene.top, "fsck", "--no-dangling") == ""
 
 
-def test_it_is_of_the_repositorys_own_kind(tmp_path: Path) -> None:
+def test_clean_checkout_has_the_object_format_of_the_repository(tmp_path: Path) -> None:
     (tmp_path / "repo").mkdir()
     run_git(tmp_path / "repo", "init", "--quiet", "--initial-branch=main", "--object-format=sha256")
     scene = Scene(tmp_path)
@@ -72,7 +72,7 @@ def test_it_is_of_the_repositorys_own_kind(tmp_path: Path) -> None:
         assert run_git(tmp_path / "clean", "rev-parse", "HEAD") == scene.base
 
 
-def test_submodules_are_empty(scene: Scene) -> None:
+def test_submodules_of_a_clean_checkout_are_empty(scene: Scene) -> None:
     library = make_repository(scene.folder / "library")
     scene.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library), "lib")
     scene.git("commit", "--quiet", "--message=a submodule")
@@ -81,7 +81,7 @@ def test_submodules_are_empty(scene: Scene) -> None:
         assert list((path / "lib").iterdir()) == []
 
 
-def test_it_is_removed_whatever_was_done_in_it(scene: Scene) -> None:
+def test_clean_checkout_is_removed_whatever_its_content(scene: Scene) -> None:
     path = scene.folder / "clean"
     with pytest.raises(ZeroDivisionError), clean_checkout(scene.view, scene.base, str(path)):
         write(path / "deep" / "er" / "file", "x")
@@ -92,7 +92,7 @@ def test_it_is_removed_whatever_was_done_in_it(scene: Scene) -> None:
     assert (scene.top / "file1.txt").exists()
 
 
-def test_what_is_in_the_way_stays(scene: Scene) -> None:
+def test_clean_checkout_leaves_existing_files_in_its_place_alone(scene: Scene) -> None:
     path = scene.folder / "clean"
     write(path / "mine.txt", "mine")
     with pytest.raises(FleetError, match="in the way"), clean_checkout(scene.view, scene.base, str(path)):
@@ -100,7 +100,7 @@ def test_what_is_in_the_way_stays(scene: Scene) -> None:
     assert (path / "mine.txt").read_text() == "mine"
 
 
-def test_a_commit_that_is_not_there_leaves_nothing_behind(scene: Scene) -> None:
+def test_clean_checkout_leaves_nothing_when_its_commit_is_missing(scene: Scene) -> None:
     path = scene.folder / "clean"
     with pytest.raises(GitFault), clean_checkout(scene.view, "f" * 40, str(path)):
         pass
@@ -122,7 +122,7 @@ with clean_folder(view, sys.argv[4]):
 """
 
 
-def test_what_a_killed_process_left_is_swept_and_what_is_in_use_is_not(scene: Scene) -> None:
+def test_sweep_removes_checkouts_of_killed_processes_and_keeps_used_ones(scene: Scene) -> None:
     path = scene.folder / "clean"
     words = [sys.executable, "-c", HOLD, scene.home.root, str(scene.top), scene.base, str(path)]
     with subprocess.Popen(words, stdout=subprocess.PIPE) as running:
@@ -136,7 +136,7 @@ def test_what_a_killed_process_left_is_swept_and_what_is_in_use_is_not(scene: Sc
     assert sweep(scene.view) == []
 
 
-def test_nobody_sweeps_away_the_note_of_a_checkout_that_is_being_made(scene: Scene) -> None:
+def test_sweep_keeps_the_note_of_a_checkout_in_progress(scene: Scene) -> None:
     over = threading.Event()
 
     def sweeping() -> None:

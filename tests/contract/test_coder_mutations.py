@@ -119,7 +119,7 @@ def streams(name: str, number: int) -> tuple[Lines, Lines, random.Random]:
 
 
 @pytest.mark.parametrize("name", recorded_coders())
-def test_a_damaged_stream_is_finished_only_by_an_untouched_last_word(name: str) -> None:
+def test_damaged_stream_is_finished_only_when_its_last_word_is_intact(name: str) -> None:
     coder = load(name)
     finished = 0
     for number in range(STREAMS):
@@ -136,7 +136,7 @@ def test_a_damaged_stream_is_finished_only_by_an_untouched_last_word(name: str) 
 
 
 @pytest.mark.parametrize("name", recorded_coders())
-def test_values_that_mean_nothing_neither_raise_nor_get_into_the_run(name: str) -> None:
+def test_meaningless_values_neither_raise_nor_reach_the_run(name: str) -> None:
     coder = load(name)
     for number in range(STREAMS):
         _, lines, choose = streams(name, number)

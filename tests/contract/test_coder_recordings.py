@@ -32,7 +32,7 @@ def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("name", recorded_coders())
-def test_every_recording_says_what_is_expected_of_it(name: str) -> None:
+def test_each_recording_has_expected_values(name: str) -> None:
     assert name in CODERS
     assert sorted(expectations(name)) == scenarios(name)
     for scenario, expected in expectations(name).items():
@@ -41,7 +41,7 @@ def test_every_recording_says_what_is_expected_of_it(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "scenario"), RECORDED, ids=["-".join(each) for each in RECORDED])
-def test_a_recorded_run_amounts_to_what_it_was(name: str, scenario: str) -> None:
+def test_recorded_run_yields_the_expected_values(name: str, scenario: str) -> None:
     coder, expected = load(name), expectations(name)[scenario]
     stderr = expected.get("stderr", "")
     exit = Exit(status=expected["exit_status"], signal=expected.get("exit_signal"))

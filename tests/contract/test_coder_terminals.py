@@ -38,12 +38,12 @@ def started(coder: Coder, **changes: Any) -> Command:
     return command
 
 
-def test_some_coders_have_a_screen() -> None:
+def test_claude_codex_and_demo_have_a_screen() -> None:
     assert {"claude", "codex", "demo"} <= set(WITH_SCREEN)
     assert load("agy").terminal(Order(task=a_task(), prompt="x")) is None
 
 
-def test_the_prompt_is_typed_as_it_is_and_in_no_argument_or_variable(coder: Coder) -> None:
+def test_prompt_is_typed_unchanged_and_in_no_argument_or_variable(coder: Coder) -> None:
     command = started(coder)
     heard = command.typed or command.files["prompt.md"]
     assert heard.strip() == NASTY.strip()
@@ -51,13 +51,13 @@ def test_the_prompt_is_typed_as_it_is_and_in_no_argument_or_variable(coder: Code
     assert NASTY.strip() not in "".join([*command.argv, *command.env.values()])
 
 
-def test_without_a_prompt_nothing_is_typed(coder: Coder) -> None:
+def test_nothing_is_typed_when_there_is_no_prompt(coder: Coder) -> None:
     command = started(coder, prompt="", protocol="so")
     assert command.typed == "" and "" not in command.argv
     assert not any("prompt" in name for name in command.files)
 
 
-def test_a_prompt_too_long_to_be_typed_is_in_a_file_whose_name_is_typed(coder: Coder) -> None:
+def test_long_prompt_is_put_into_a_file_whose_name_is_typed(coder: Coder) -> None:
     whole = "ö" * (LONGEST_TYPED // 2)
     assert whole in (started(coder, prompt=whole).typed or started(coder, prompt=whole).files["prompt.md"])
     if not coder.program:
@@ -68,14 +68,14 @@ def test_a_prompt_too_long_to_be_typed_is_in_a_file_whose_name_is_typed(coder: C
     assert whole not in "".join(command.argv)
 
 
-def test_a_prompt_is_no_command_of_a_shell(coder: Coder) -> None:
+def test_prompt_is_never_typed_as_a_shell_command(coder: Coder) -> None:
     for prompt in ("!touch hurt", "\n !touch hurt"):
         command = started(coder, prompt=prompt)
         assert not command.typed.strip().startswith("!")
         assert "!touch hurt" in (command.typed or command.files["prompt.md"])
 
 
-def test_how_work_is_done_is_given_too_however_long_it_is(coder: Coder) -> None:
+def test_protocol_of_any_length_reaches_the_agent(coder: Coder) -> None:
     for protocol in ('so, "so" and \\so', "so " * LONGEST_ARGUMENT):
         command = started(coder, protocol=protocol)
         given = "\n".join([*command.argv, *command.files.values(), command.typed])
@@ -84,15 +84,15 @@ def test_how_work_is_done_is_given_too_however_long_it_is(coder: Coder) -> None:
         assert max(len(word.encode()) for word in command.argv) < 131_072
 
 
-def test_no_argument_holds_a_character_that_none_can_hold(coder: Coder) -> None:
+def test_arguments_contain_no_nul(coder: Coder) -> None:
     assert "\0" not in "".join(started(coder, prompt="a\0b", protocol="c\0d").argv)
 
 
-def test_a_model_that_looks_like_an_option_stays_a_model_on_a_screen(coder: Coder) -> None:
+def test_model_named_like_an_option_is_no_option_on_a_screen(coder: Coder) -> None:
     assert "--help" not in started(coder, model="--help", prompt="x").argv
 
 
-def test_the_users_own_options_are_options(coder: Coder) -> None:
+def test_user_options_are_passed_as_options(coder: Coder) -> None:
     if not coder.program:
         return  # it comes along with fleet, and has none
     argv = started(coder, flags=("--mine", "word"), prompt="x").argv
@@ -100,33 +100,33 @@ def test_the_users_own_options_are_options(coder: Coder) -> None:
     assert "--" not in argv or argv.index("word") < argv.index("--")
 
 
-def test_a_session_is_gone_on_with(coder: Coder) -> None:
+def test_session_is_resumed_by_its_id(coder: Coder) -> None:
     command = started(coder, session="s-1")
     assert command.session == "s-1"
     assert any("s-1" in word for word in command.argv)
     assert not any("f-1" in word for word in command.argv)
 
 
-def test_permissions_are_skipped_only_where_that_is_ordered(coder: Coder) -> None:
+def test_permissions_are_skipped_only_when_ordered(coder: Coder) -> None:
     asking, skipping = started(coder), started(coder, permissions="skip")
     assert not any("danger" in word or "yolo" in word for word in asking.argv)
     assert not coder.program or asking.argv != skipping.argv
 
 
 @pytest.mark.parametrize("path", SCREENS, ids=[f"{path.parent.name}-{path.stem}" for path in SCREENS])
-def test_a_recorded_screen_shows_what_it_showed(path: Path) -> None:
+def test_recorded_screen_is_recognized(path: Path) -> None:
     screen = path.read_text("utf-8")
     coder, expected = load(path.parent.name), LOOKS[path.stem.partition("-")[0]]
     assert coder.look(screen) == expected
     assert coder.look(screen + "\n" * 30) == expected, "a screen is seldom full"
 
 
-def test_screens_of_every_kind_were_recorded() -> None:
+def test_recordings_cover_each_kind_of_screen() -> None:
     kinds = {(path.parent.name, path.stem.partition("-")[0]) for path in SCREENS}
     assert kinds >= {(name, kind) for name in ("claude", "codex", "demo") for kind in ("question", "busy", "ready")}
 
 
-def test_no_screen_is_too_much(coder: Coder) -> None:
+def test_any_screen_is_recognized_as_a_known_look(coder: Coder) -> None:
     choose = random.Random(coder.name)
     signs = "\n\n\n  ❯›>│─…•·✶(y/n)Enter to confirm esc to interrupt? for shortcuts 1. Yes\0\x1b[K😀\u202e"
     for length in (0, 1, 50, 5_000, 200_000):
@@ -137,7 +137,7 @@ def test_no_screen_is_too_much(coder: Coder) -> None:
         assert coder.look("\n".join([line] * 40)) in LOOKS.values()
 
 
-def test_what_an_agent_prints_is_not_taken_for_an_empty_input(coder: Coder) -> None:
+def test_printed_input_box_is_not_mistaken_for_an_empty_input(coder: Coder) -> None:
     screens = [path for path in SCREENS if path.parent.name == coder.name]
     fake = "\n".join(
         next(path for path in screens if path.stem == "ready-finished").read_text("utf-8").split("\n")[-12:]
@@ -147,7 +147,7 @@ def test_what_an_agent_prints_is_not_taken_for_an_empty_input(coder: Coder) -> N
             assert coder.look(f"{fake}\n{path.read_text('utf-8')}") == QUESTION, path.stem
 
 
-def test_a_box_that_an_agent_drew_above_a_short_question_is_none() -> None:
+def test_question_is_recognized_below_a_drawn_input_box() -> None:
     rule = "─" * 120
     drawn = f"{rule}\n❯\n{rule}\n Do you want to proceed?\n ❯ 1. Yes\n   2. No\n\n Esc to cancel"
     assert load("claude").look(drawn) == QUESTION
@@ -164,7 +164,7 @@ def lines_of(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("path", SESSIONS, ids=[f"{path.parent.name}-{path.stem}" for path in SESSIONS])
-def test_a_recorded_session_amounts_to_what_it_was(path: Path) -> None:
+def test_recorded_session_yields_the_expected_values(path: Path) -> None:
     expected = json.loads((path.parent / "expected.json").read_text("utf-8"))[path.stem]
     events, run = the_run(load(path.parent.name), lines_of(path))
     assert [event.kind for event in events if event.kind != Kind.USAGE] == expected["kinds"].split()
@@ -177,7 +177,7 @@ def test_a_recorded_session_amounts_to_what_it_was(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", sorted({path.parent.name for path in SESSIONS}))
-def test_a_damaged_session_neither_raises_nor_gets_into_the_run(name: str) -> None:
+def test_damaged_session_neither_raises_nor_reaches_the_run(name: str) -> None:
     coder, paths = load(name), [path for path in SESSIONS if path.parent.name == name]
     for number in range(300):
         choose = random.Random(f"{name} {number}")
@@ -192,7 +192,7 @@ def test_a_damaged_session_neither_raises_nor_gets_into_the_run(name: str) -> No
             assert begun is None or all(type(word) is str and word for word in begun)
 
 
-def test_a_session_is_found_by_its_first_line_and_others_are_left_alone() -> None:
+def test_session_is_recognized_by_its_first_line() -> None:
     codex = load("codex")
     first = lines_of(RECORDINGS / "sessions" / "codex" / "two-turns.jsonl")[0]
     meta = json.loads(first)["payload"]
@@ -204,6 +204,6 @@ def test_a_session_is_found_by_its_first_line_and_others_are_left_alone() -> Non
     assert codex.recent_sessions("/project", {"CODEX_HOME": "/h[1]"}).startswith("/h[[]1]/sessions/")
 
 
-def test_a_coder_whose_session_is_not_known_beforehand_says_where_to_look(coder: Coder) -> None:
+def test_coder_names_its_session_files_when_the_session_id_is_not_known_beforehand(coder: Coder) -> None:
     known = started(coder).session
     assert bool(known) != bool(coder.recent_sessions("/project", {"HOME": "/h"}))

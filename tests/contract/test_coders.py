@@ -37,35 +37,35 @@ def an_order(**changes: object) -> Order:
     return Order(**(given | changes))  # type: ignore[arg-type]
 
 
-def test_a_coder_is_known_by_the_word_a_user_types(coder: Coder) -> None:
+def test_coder_is_found_by_the_name_that_users_type(coder: Coder) -> None:
     assert known(coder.name) == coder.name
     assert CODERS[coder.name].startswith(f"fleet.coders.{coder.name}:")
 
 
-def test_it_can_be_asked_to_stop(coder: Coder) -> None:
+def test_coder_can_be_asked_to_stop(coder: Coder) -> None:
     assert coder.stop_steps
     assert all(isinstance(step, signal.Signals) and step != signal.SIGKILL for step in coder.stop_steps)
 
 
-def test_the_prompt_goes_in_by_stdin_or_a_file_and_is_not_in_argv(coder: Coder) -> None:
+def test_prompt_is_passed_by_stdin_or_file_and_not_in_argv(coder: Coder) -> None:
     command = coder.command(an_order())
     assert SECRET in command.stdin + "".join(command.files.values())
     assert SECRET not in " ".join(command.argv)
     assert SECRET not in " ".join(command.env.values())
 
 
-def test_no_secret_of_the_environment_is_in_argv(coder: Coder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_argv_contains_no_secret_of_the_environment(coder: Coder, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "FLEET_RUN_TOKEN"):
         monkeypatch.setenv(name, SECRET)
     assert SECRET not in " ".join(coder.command(an_order(prompt="x")).argv)
 
 
-def test_the_same_order_gives_the_same_command(coder: Coder) -> None:
+def test_same_order_gives_the_same_command(coder: Coder) -> None:
     order = an_order()
     assert coder.command(order) == coder.command(order)
 
 
-def test_a_model_that_looks_like_an_option_stays_a_model(coder: Coder) -> None:
+def test_model_named_like_an_option_stays_a_model(coder: Coder) -> None:
     argv = coder.command(an_order(model="--help")).argv
     assert "--help" not in argv
 
@@ -85,7 +85,7 @@ def test_parsing_is_pure(coder: Coder, monkeypatch: pytest.MonkeyPatch) -> None:
     assert vars(coder) == before
 
 
-def test_a_coder_of_ones_own_is_loaded_by_its_import_string(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_custom_coder_is_loaded_by_its_import_string(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine.py").write_text(
         "from fleet.coders.base import Coder\nclass Mine(Coder):\n    name = 'mine'\n"
         "    def command(self, order): ...\n    def parse(self, line): return []\n"
@@ -104,17 +104,17 @@ def test_a_coder_of_ones_own_is_loaded_by_its_import_string(tmp_path: Path, monk
 
 
 @pytest.mark.parametrize("name", sorted(ALIASES))
-def test_another_spelling_means_the_same_coder(name: str) -> None:
+def test_alternative_spelling_names_the_same_coder(name: str) -> None:
     assert load(name).name == known(name) == ALIASES[name]
 
 
-def test_a_typing_error_gets_a_proposal() -> None:
+def test_misspelled_coder_gets_a_suggestion() -> None:
     with pytest.raises(BadInput, match="unknown coder 'demoo'") as refused:
         load("demoo")
     assert "did you mean 'demo'?" in refused.value.hint
 
 
-def test_naming_a_coder_loads_none() -> None:
+def test_naming_a_coder_loads_no_coder() -> None:
     look = "import sys; from fleet.coders import known; known('demo'); print('json' in sys.modules, *sys.modules)"
     told = subprocess.run(
         [sys.executable, "-S", "-c", "import sys; sys.path[:0] = " + repr(sys.path) + "; " + look],
@@ -129,7 +129,7 @@ def test_naming_a_coder_loads_none() -> None:
 TASK = a_task(id="fleet-7", title="paint {task_id}", description='use {task_dir} and {"a": {x}}', cwd="/project")
 
 
-def test_the_prompt_tells_the_task_and_how_work_is_done(tmp_path: Path) -> None:
+def test_prompt_contains_the_task_and_the_protocol(tmp_path: Path) -> None:
     prompt = prompt_for(Home(str(tmp_path)), TASK, run_number=1)
     assert "fleet-7: paint {task_id}" in prompt
     assert 'use {task_dir} and {"a": {x}}' in prompt, "what a task says in braces is never filled in"
@@ -153,7 +153,7 @@ def test_the_prompt_tells_the_task_and_how_work_is_done(tmp_path: Path) -> None:
     ]
 
 
-def test_a_later_run_is_told_why_and_what_was_answered(tmp_path: Path) -> None:
+def test_prompt_of_a_later_run_contains_the_reason_and_the_answers(tmp_path: Path) -> None:
     prompt = prompt_for(
         Home(str(tmp_path)),
         TASK,
@@ -172,7 +172,7 @@ def test_a_later_run_is_told_why_and_what_was_answered(tmp_path: Path) -> None:
         assert words in prompt
 
 
-def test_templates_of_ones_own_come_first(tmp_path: Path) -> None:
+def test_custom_templates_come_first(tmp_path: Path) -> None:
     (tmp_path / "templates").mkdir()
     (tmp_path / "templates" / "task.md").write_text(
         "DO {task_title} IN {invocation_line} {not_a_field} {} \xff", "latin-1"

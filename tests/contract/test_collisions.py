@@ -47,14 +47,14 @@ def remove(name: str) -> Callable[[Path], object]:
     return lambda top: (top / name).unlink()
 
 
-def test_the_same_line_changed_in_two_ways_collides_and_names_the_file(yard: Yard) -> None:
+def test_conflicting_changes_of_one_line_collide_and_name_the_file(yard: Yard) -> None:
     first = yard.grow("first", write("file1.txt", "one way\n"))
     second = yard.grow("second", write("file1.txt", "another\n"))
     assert yard.clashes(first, second) == [("first", "second", ("file1.txt",))]
     assert yard.clashes(second, first) == [("second", "first", ("file1.txt",))], "the earlier comes first"
 
 
-def test_the_same_file_changed_in_different_places_does_not_collide(yard: Yard) -> None:
+def test_changes_in_different_places_of_a_file_do_not_collide(yard: Yard) -> None:
     commit(yard.top, "long.txt", "".join(f"line {number}\n" for number in range(30)))
     text = (yard.top / "long.txt").read_text()
     first = yard.grow("first", write("long.txt", text.replace("line 2\n", "changed\n")))
@@ -62,7 +62,7 @@ def test_the_same_file_changed_in_different_places_does_not_collide(yard: Yard) 
     assert yard.clashes(first, second) == []
 
 
-def test_the_same_change_does_not_collide(yard: Yard) -> None:
+def test_identical_changes_do_not_collide(yard: Yard) -> None:
     first, second = (yard.grow(name, write("file1.txt", "the same\n")) for name in ("first", "second"))
     assert yard.clashes(first, second) == []
 
@@ -78,14 +78,14 @@ def test_the_same_change_does_not_collide(yard: Yard) -> None:
     ],
     ids=["changed and removed", "both new", "file and folder", "renamed twice", "odd names"],
 )
-def test_every_kind_of_conflict_is_found(
+def test_each_kind_of_conflict_is_found(
     yard: Yard, one: Callable[[Path], object], two: Callable[[Path], object], named: str
 ) -> None:
     ((_, _, files),) = yard.clashes(yard.grow("first", one), yard.grow("second", two))
     assert any(path.startswith(named) for path in files)
 
 
-def test_a_file_added_to_a_folder_that_the_other_renamed_is_found(yard: Yard) -> None:
+def test_conflict_is_found_when_a_file_is_added_to_a_renamed_folder(yard: Yard) -> None:
     for number in range(4):
         commit(yard.top, f"old/{number}.txt", f"some text that is known again {number}\n" * 5)
     first = yard.grow("first", lambda top: (top / "old").rename(top / "new"))
@@ -94,7 +94,7 @@ def test_a_file_added_to_a_folder_that_the_other_renamed_is_found(yard: Yard) ->
     assert any("5.txt" in path for path in files)
 
 
-def test_what_changes_different_files_is_never_tried(yard: Yard, tries: list[tuple[str, ...]]) -> None:
+def test_branches_are_not_merged_when_they_change_different_files(yard: Yard, tries: list[tuple[str, ...]]) -> None:
     branches = [yard.grow(f"b{number}", write(f"dir/new{number}.txt", "x\n")) for number in range(6)]
     assert yard.clashes(*branches) == []
     assert merges(tries) == 0 and len(tries) == 6, "what each changed was asked once"
@@ -102,7 +102,7 @@ def test_what_changes_different_files_is_never_tried(yard: Yard, tries: list[tup
     assert len(tries) == 6, "nothing moved, and git is not asked again"
 
 
-def test_only_pairs_of_a_branch_that_moved_are_tried_again(yard: Yard, tries: list[tuple[str, ...]]) -> None:
+def test_only_pairs_with_a_moved_branch_are_tried_again(yard: Yard, tries: list[tuple[str, ...]]) -> None:
     branches = [yard.grow(f"b{number}", write("file1.txt", f"{number}\n")) for number in range(4)]
     assert len(yard.clashes(*branches)) == 6 and merges(tries) == 6
     branches[2] = yard.grow("b2", write("file1.txt", "text of file 1\n"))
@@ -112,7 +112,7 @@ def test_only_pairs_of_a_branch_that_moved_are_tried_again(yard: Yard, tries: li
     assert len(yard.clashes(*branches)) == 6 and merges(tries) == 9
 
 
-def test_a_branch_without_a_commit_and_one_built_on_another_collide_with_nobody(
+def test_branch_without_commits_or_based_on_another_collides_with_none(
     yard: Yard, tries: list[tuple[str, ...]]
 ) -> None:
     first = yard.grow("first", write("file1.txt", "one way\n"))
@@ -121,7 +121,7 @@ def test_a_branch_without_a_commit_and_one_built_on_another_collide_with_nobody(
     assert not [words for words in tries if words[-2:] == (yard.base, yard.base)], "what has no commit is not looked at"
 
 
-def test_what_main_did_between_two_beginnings_is_no_collision_of_theirs(yard: Yard) -> None:
+def test_changes_of_main_between_two_bases_are_no_collision(yard: Yard) -> None:
     first = yard.grow("first", lambda top: (write("file1.txt", "a\n")(top), write("file2.txt", "a\n")(top)))
     commit(yard.top, "file1.txt", "main went on\n")
     second = yard.grow("second", write("file3.txt", "b\n"))
@@ -132,14 +132,14 @@ def test_what_main_did_between_two_beginnings_is_no_collision_of_theirs(yard: Ya
     assert yard.clashes(first, second) == [("first", "second", ("file1.txt", "file2.txt"))]
 
 
-def test_branches_without_a_common_beginning_are_passed_over(yard: Yard) -> None:
+def test_branches_without_a_common_base_are_skipped(yard: Yard) -> None:
     first = yard.grow("first", write("file1.txt", "one way\n"))
     empty = run_git(yard.top, "mktree")
     stray = run_git(yard.top, "commit-tree", empty, "-m", "nobody's child")
     assert yard.clashes(first, Branch("stray", stray, yard.base), Branch("gone", "1" * 40, yard.base)) == []
 
 
-def test_a_look_leaves_nothing_in_the_repository(yard: Yard) -> None:
+def test_collision_check_leaves_nothing_in_the_repository(yard: Yard) -> None:
     first = yard.grow("first", write("file1.txt", "one way\n"))
     second = yard.grow("second", write("file1.txt", "another\n"))
     before = files_below(yard.top / ".git")
@@ -148,7 +148,7 @@ def test_a_look_leaves_nothing_in_the_repository(yard: Yard) -> None:
     assert not list(Path(yard.view.path).glob("radar-*"))
 
 
-def test_what_a_killed_look_left_is_deleted_an_hour_later(yard: Yard) -> None:
+def test_leftovers_of_a_killed_check_are_deleted_after_an_hour(yard: Yard) -> None:
     yard.view.make()
     old, new = Path(yard.view.path, "radar-old"), Path(yard.view.path, "radar-new")
     for place in (old, new):
@@ -158,7 +158,7 @@ def test_what_a_killed_look_left_is_deleted_an_hour_later(yard: Yard) -> None:
     assert not old.exists() and new.exists()
 
 
-def test_a_look_has_an_end_and_the_next_goes_on(yard: Yard, tries: list[tuple[str, ...]]) -> None:
+def test_next_check_continues_when_one_runs_out_of_time(yard: Yard, tries: list[tuple[str, ...]]) -> None:
     branches = [yard.grow(f"b{number}", write("file1.txt", f"{number}\n")) for number in range(4)]
     first = yard.collider.look(branches, most=2, seconds=600)
     assert (len(first.clashes), first.is_complete, merges(tries)) == (2, False, 2)
@@ -169,7 +169,7 @@ def test_a_look_has_an_end_and_the_next_goes_on(yard: Yard, tries: list[tuple[st
     assert not yard.collider.look([branches[0], yard.grow("b1", write("file2.txt", "x\n"))], seconds=-1).is_complete
 
 
-def test_a_known_collision_stays_while_its_pair_is_not_tried_again(yard: Yard) -> None:
+def test_known_collision_stays_when_its_pair_is_not_tried_again(yard: Yard) -> None:
     first = yard.grow("first", write("file1.txt", "one way\n"))
     second = yard.grow("second", write("file1.txt", "another\n"))
     yard.collider.look([first, second])
@@ -178,7 +178,7 @@ def test_a_known_collision_stays_while_its_pair_is_not_tried_again(yard: Yard) -
     assert not found.is_complete and [each.files for each in found.clashes] == [("file1.txt",)]
 
 
-def test_more_changes_than_are_read_count_as_any(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_branch_with_too_many_changes_is_tried_with_every_other(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collisions, "MOST_CHANGED", 2)
     many = {f"a{number}.txt": "x\n" for number in range(5)} | {"z.txt": "mine\n"}
     first = yard.grow("first", lambda top: [write(name, text)(top) for name, text in many.items()])
@@ -186,7 +186,7 @@ def test_more_changes_than_are_read_count_as_any(yard: Yard, monkeypatch: pytest
     assert yard.clashes(first, second) == [("first", "second", ("z.txt",))]
 
 
-def test_a_git_that_takes_too_long_is_ended(yard: Yard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_git_is_ended_when_it_takes_too_long(yard: Yard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = yard.grow("first", write("file1.txt", "one way\n"))
     second = yard.grow("second", write("file1.txt", "another\n"))
     yard.view.make()
@@ -199,7 +199,7 @@ def test_a_git_that_takes_too_long_is_ended(yard: Yard, tmp_path: Path, monkeypa
     assert yard.clashes(first, second) == []
 
 
-def test_no_driver_or_setting_of_the_repository_is_obeyed(yard: Yard, tmp_path: Path) -> None:
+def test_collision_check_obeys_no_driver_or_setting_of_the_repository(yard: Yard, tmp_path: Path) -> None:
     seen = tmp_path / "driven"
     run_git(yard.top, "config", "merge.evil.driver", f"touch {seen}; true")
     (yard.top / ".git" / "info").mkdir(exist_ok=True)

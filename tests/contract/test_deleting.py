@@ -24,7 +24,7 @@ def delete_without_privileges(path: Path) -> None:
     subprocess.run(words, check=True, timeout=60)
 
 
-def test_links_are_deleted_and_what_they_lead_to_is_not(tmp_path: Path) -> None:
+def test_deletion_removes_links_and_keeps_their_targets(tmp_path: Path) -> None:
     outside, here = tmp_path / "outside", tmp_path / "here"
     outside.mkdir(mode=0o750)
     (outside / "precious").write_text("x")
@@ -44,7 +44,7 @@ def test_links_are_deleted_and_what_they_lead_to_is_not(tmp_path: Path) -> None:
     assert outside.stat().st_mode & 0o777 == 0o750
 
 
-def test_folders_and_files_without_any_right_are_deleted(tmp_path: Path) -> None:
+def test_deletion_removes_folders_and_files_without_permissions(tmp_path: Path) -> None:
     here = tmp_path / "here"
     closed = here / "outer" / "closed"
     closed.mkdir(parents=True)
@@ -55,7 +55,7 @@ def test_folders_and_files_without_any_right_are_deleted(tmp_path: Path) -> None
     assert not here.exists()
 
 
-def test_folders_deeper_than_any_path_are_deleted(tmp_path: Path) -> None:
+def test_deletion_removes_folders_deeper_than_any_path(tmp_path: Path) -> None:
     here = tmp_path / "here"
     here.mkdir()
     handle = os.open(here, os.O_RDONLY)
@@ -69,7 +69,7 @@ def test_folders_deeper_than_any_path_are_deleted(tmp_path: Path) -> None:
     assert not here.exists()
 
 
-def test_pipes_sockets_and_odd_names_are_deleted(tmp_path: Path) -> None:
+def test_deletion_removes_pipes_sockets_and_odd_names(tmp_path: Path) -> None:
     here = tmp_path / "here"
     here.mkdir()
     os.mkfifo(here / "pipe")
@@ -81,7 +81,7 @@ def test_pipes_sockets_and_odd_names_are_deleted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["here", "here/inner", "here/inner/deeper"])
-def test_what_is_mounted_is_not_entered(tmp_path: Path, where: str) -> None:
+def test_deletion_does_not_enter_mounts(tmp_path: Path, where: str) -> None:
     """In a namespace of mounts of its own, so that the machine's are not touched; the mount is of the same disk."""
     able = ["unshare", "--map-root-user", "--mount"]
     works = (
@@ -100,7 +100,7 @@ def test_what_is_mounted_is_not_entered(tmp_path: Path, where: str) -> None:
     assert (outside / "precious").read_text() == "x"
 
 
-def test_two_at_once_on_one_folder_are_fine(tmp_path: Path) -> None:
+def test_two_deletions_of_one_folder_at_once_succeed(tmp_path: Path) -> None:
     here = tmp_path / "here"
     for number in range(400):
         (here / str(number % 20) / str(number)).mkdir(parents=True)
@@ -122,7 +122,7 @@ def test_two_at_once_on_one_folder_are_fine(tmp_path: Path) -> None:
     assert faults == []
 
 
-def test_what_was_set_aside_is_swept_and_its_neighbours_are_not(tmp_path: Path) -> None:
+def test_sweep_deletes_set_aside_folders_and_keeps_their_neighbors(tmp_path: Path) -> None:
     (tmp_path / "one" / "inner").mkdir(parents=True)
     (tmp_path / "two").mkdir()
     aside = set_aside(str(tmp_path / "one"), str(tmp_path), ".gone-")

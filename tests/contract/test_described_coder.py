@@ -81,7 +81,7 @@ def coder(request: pytest.FixtureRequest, bench: Bench, tmp_path: Path, monkeypa
     return load("mycoder:MyCoder")
 
 
-def test_the_pages_coder_runs_and_tells_what_it_did(bench: Bench, coder: Coder) -> None:
+def test_documented_coder_runs_and_reports_its_work(bench: Bench, coder: Coder) -> None:
     events = bench.run(coder, bench.order())
     assert [event.kind for event in events] == [
         Kind.SESSION_STARTED,
@@ -98,12 +98,12 @@ def test_the_pages_coder_runs_and_tells_what_it_did(bench: Bench, coder: Coder) 
     assert coder.window("big") == 128_000 and coder.tells_result and coder.resumes
 
 
-def test_the_pages_coder_goes_on_with_a_session(bench: Bench, coder: Coder) -> None:
+def test_documented_coder_resumes_a_session(bench: Bench, coder: Coder) -> None:
     assert bench.run(coder, bench.order(session="s-77"))[0].session == "s-77"
     assert bench.run(coder, bench.order(session="s-77", model=None))[0].session == "s-77"
 
 
-def test_the_pages_coder_keeps_the_promises_of_every_coder(bench: Bench, coder: Coder) -> None:
+def test_documented_coder_keeps_the_contract_of_all_coders(bench: Bench, coder: Coder) -> None:
     command = coder.command(bench.order(model="--help"))
     assert command.stdin == PROMPT and PROMPT not in " ".join(command.argv)
     assert "--help" not in command.argv
@@ -111,7 +111,7 @@ def test_the_pages_coder_keeps_the_promises_of_every_coder(bench: Bench, coder: 
         assert list(coder.parse(text)) == list(coder.parse(text))
 
 
-def test_the_pages_plain_coder_gets_its_prompt_in_a_file_and_tells_its_limits_in_words(bench: Bench) -> None:
+def test_documented_plain_coder_reads_its_prompt_from_a_file_and_reports_limits(bench: Bench) -> None:
     bench.program("plain-cli", '#!/bin/sh\necho "prompt: $(cat "$2")"\necho "HTTP 429 Too Many Requests"\n')
     coder = load("plain", bench.settings(block("toml", 1)))
     said, limit = bench.run(coder, bench.order())
@@ -122,13 +122,13 @@ def test_the_pages_plain_coder_gets_its_prompt_in_a_file_and_tells_its_limits_in
     assert told and told.limit and told.limit.kind == "auth"
 
 
-def test_a_prompt_as_an_argument_arrives_as_one_word(bench: Bench) -> None:
+def test_prompt_argument_arrives_as_one_word(bench: Bench) -> None:
     bench.program("argcli", '#!/bin/sh\necho "$# words, the last: $2"\n')
     coder = load("argcli", bench.settings('[coders.argcli]\nargv = ["argcli", "-p"]\nprompt = "argument"\n'))
     assert [event.text for event in bench.run(coder, bench.order())] == [f"2 words, the last: {PROMPT}"]
 
 
-def test_the_settings_decide_which_coder_a_name_means(bench: Bench) -> None:
+def test_settings_decide_which_coder_a_name_means(bench: Bench) -> None:
     held = bench.settings('[coders.mine]\nargv = ["mycli"]\n[coders.demo]\nmodel = "x"\n[coders.half]\nmodel = "x"\n')
     assert described_coders(held) == ("mine",)
     assert load("mine", held).program == "mycli"
@@ -141,6 +141,6 @@ def test_the_settings_decide_which_coder_a_name_means(bench: Bench) -> None:
     assert load("demo", bench.settings('[coders.demo]\nargv = ["mycli"]\n')).program == "mycli"
 
 
-def test_the_page_names_every_field() -> None:
+def test_documentation_names_every_field() -> None:
     for field in (*FIELDS, *PROMPT_FIELDS):
         assert f"| `{{{field}}}` |" in PAGE

@@ -84,7 +84,7 @@ async def gone(agent: Agent) -> None:
 
 
 @asynchronous
-async def test_a_frozen_tree_stands_still_until_it_is_put_off(launcher: Launcher, folder: str) -> None:
+async def test_frozen_tree_stops_until_its_deadline_is_extended(launcher: Launcher, folder: str) -> None:
     token = a_token()
     agent = await started(launcher, folder, "hostile", "stay", token)
     await until(lambda: len(living(token)) == 4)
@@ -97,7 +97,7 @@ async def test_a_frozen_tree_stands_still_until_it_is_put_off(launcher: Launcher
 
 
 @asynchronous
-async def test_what_is_frozen_prints_nothing_and_goes_on_where_it_was(launcher: Launcher, folder: str) -> None:
+async def test_frozen_agent_prints_nothing_and_resumes_where_it_stopped(launcher: Launcher, folder: str) -> None:
     agent = await started(launcher, folder, "ticking", a_token())
     launcher.freeze([folder])
     await asyncio.sleep(0.2)  # what was on its way to the file arrives
@@ -111,7 +111,7 @@ async def test_what_is_frozen_prints_nothing_and_goes_on_where_it_was(launcher: 
 
 
 @asynchronous
-async def test_what_forks_without_end_stands_still_too(headless: Launcher, folder: str) -> None:
+async def test_freeze_stops_a_tree_that_forks_without_end(headless: Launcher, folder: str) -> None:
     token = a_token()
     agent = await started(headless, folder, "forking", token)
     for _ in range(5):
@@ -126,7 +126,7 @@ async def test_what_forks_without_end_stands_still_too(headless: Launcher, folde
 
 
 @asynchronous
-async def test_an_agent_nobody_speaks_for_freezes_by_itself(launcher: Launcher, folder: str) -> None:
+async def test_agent_freezes_when_its_deadline_passes(launcher: Launcher, folder: str) -> None:
     token = a_token()
     agent = await started(launcher, folder, "hostile", "stay", token, deadline=(60, machine_seconds()))
     assert agent.is_fenced
@@ -142,7 +142,7 @@ async def test_an_agent_nobody_speaks_for_freezes_by_itself(launcher: Launcher, 
 
 
 @asynchronous
-async def test_a_deadline_that_is_put_off_in_time_stops_nobody(folder: str) -> None:
+async def test_agent_keeps_running_when_its_deadline_is_extended_in_time(folder: str) -> None:
     headless, token = HeadlessLauncher(), a_token()
     agent = await started(headless, folder, "ticking", token, deadline=(60, machine_seconds()))
     assert await agent.put_off(0.8) == 0
@@ -157,7 +157,7 @@ async def test_a_deadline_that_is_put_off_in_time_stops_nobody(folder: str) -> N
 
 
 @asynchronous
-async def test_a_word_that_was_long_on_its_way_gives_no_more_time(headless: Launcher, folder: str) -> None:
+async def test_stale_deadline_request_does_not_extend_the_deadline(headless: Launcher, folder: str) -> None:
     token = a_token()
     agent = await started(headless, folder, "ticking", token)
     with Call(folder) as call:
@@ -168,7 +168,7 @@ async def test_a_word_that_was_long_on_its_way_gives_no_more_time(headless: Laun
 
 
 @asynchronous
-async def test_seconds_that_are_no_number_freeze(headless: Launcher, folder: str) -> None:
+async def test_agent_freezes_when_its_deadline_is_not_a_number(headless: Launcher, folder: str) -> None:
     token = a_token()
     agent = await started(headless, folder, "ticking", token)
     await agent.put_off(float("nan"))
@@ -177,7 +177,7 @@ async def test_seconds_that_are_no_number_freeze(headless: Launcher, folder: str
 
 
 @asynchronous
-async def test_who_stood_still_before_is_not_set_going(headless: Launcher, folder: str) -> None:
+async def test_process_that_was_already_stopped_stays_stopped_after_a_freeze(headless: Launcher, folder: str) -> None:
     token = a_token()
     agent = await started(headless, folder, "halting", token)
     (still,) = [pid for pid in living(token) if state_of(pid) == "T"]
@@ -190,7 +190,9 @@ async def test_who_stood_still_before_is_not_set_going(headless: Launcher, folde
 
 
 @asynchronous
-async def test_who_is_set_going_from_outside_is_stopped_again(headless: Launcher, folder: str) -> None:
+async def test_frozen_process_is_stopped_again_when_another_program_continues_it(
+    headless: Launcher, folder: str
+) -> None:
     token = a_token()
     agent = await started(headless, folder, "ticking", token)
     headless.freeze([folder])
@@ -213,7 +215,7 @@ async def test_a_frozen_tree_can_be_killed(launcher: Launcher, folder: str) -> N
 
 
 @asynchronous
-async def test_the_time_it_stood_still_is_no_part_of_its_age(headless: Launcher, folder: str) -> None:
+async def test_age_of_an_agent_excludes_frozen_time(headless: Launcher, folder: str) -> None:
     agent = await started(headless, folder, "ticking", a_token())
     headless.freeze([folder])
     await asyncio.sleep(1.0)
@@ -225,7 +227,7 @@ async def test_the_time_it_stood_still_is_no_part_of_its_age(headless: Launcher,
 
 
 @asynchronous
-async def test_a_frozen_agent_whose_terminal_goes_ends_without_another_step(containment: str, folder: str) -> None:
+async def test_frozen_agent_ends_without_running_when_its_terminal_closes(containment: str, folder: str) -> None:
     require(has_tmux(), "tmux")
     with tmux_socket() as name:
         launcher = TmuxLauncher(name, containment=containment)
@@ -240,7 +242,7 @@ async def test_a_frozen_agent_whose_terminal_goes_ends_without_another_step(cont
 
 
 @asynchronous
-async def test_one_shim_that_does_not_answer_keeps_no_other_from_being_frozen(tmp_path: Path) -> None:
+async def test_other_agents_freeze_when_one_shim_does_not_answer(tmp_path: Path) -> None:
     launcher, tokens = HeadlessLauncher(), [a_token() for _ in range(4)]
     folders = [str(tmp_path / f"{number}") for number in range(4)]
     pairs = zip(folders, tokens, strict=True)
@@ -259,7 +261,7 @@ async def test_one_shim_that_does_not_answer_keeps_no_other_from_being_frozen(tm
     await until(lambda: launcher.freeze(everywhere) == everywhere)  # nothing lives there: nothing moves
 
 
-def test_a_shim_of_an_earlier_fleet_is_told_to_stop_the_agents_group(tmp_path: Path) -> None:
+def test_shim_of_an_earlier_fleet_is_asked_to_stop_the_process_group(tmp_path: Path) -> None:
     asked: list[tuple[str, int | None]] = []
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(tmp_path / "control"))

@@ -107,7 +107,7 @@ def do_everything(scene: Scene) -> list[str]:
     return told
 
 
-def test_nothing_runs_of_what_lies_in_the_repository_itself(scene: Scene, trap: Trap) -> None:
+def test_fleet_runs_no_program_configured_in_the_repository(scene: Scene, trap: Trap) -> None:
     fill(scene)
     trap.arm(scene.top / ".git", "main")
     assert {"a.evil", "b.lfs", ".env"} <= set(do_everything(scene))
@@ -118,7 +118,7 @@ def test_nothing_runs_of_what_lies_in_the_repository_itself(scene: Scene, trap: 
     assert {"main-fsmonitor", "main-clean"} & set(trap.ran()), "the trap itself must work"
 
 
-def test_nothing_runs_where_the_worktrees_pointer_leads(scene: Scene, trap: Trap) -> None:
+def test_fleet_runs_no_program_of_the_repository_that_the_git_pointer_names(scene: Scene, trap: Trap) -> None:
     fill(scene)
     evil = make_repository(scene.folder / "evil")
     trap.arm(evil / ".git", "pointer")
@@ -129,7 +129,7 @@ def test_nothing_runs_where_the_worktrees_pointer_leads(scene: Scene, trap: Trap
     assert "pointer-fsmonitor" in trap.ran(), "the trap itself must work"
 
 
-def test_nothing_runs_where_the_common_folder_is_said_to_be(scene: Scene, trap: Trap) -> None:
+def test_fleet_runs_no_program_of_the_repository_that_commondir_names(scene: Scene, trap: Trap) -> None:
     fill(scene)
     evil = make_repository(scene.folder / "evil")
     run_git(evil, "fetch", "--quiet", str(scene.top), f"{BRANCH}:{BRANCH}")
@@ -142,7 +142,7 @@ def test_nothing_runs_where_the_common_folder_is_said_to_be(scene: Scene, trap: 
     assert "common-fsmonitor" in trap.ran(), "the trap itself must work"
 
 
-def test_nothing_runs_in_repositories_inside(scene: Scene, trap: Trap) -> None:
+def test_fleet_runs_no_program_of_nested_repositories(scene: Scene, trap: Trap) -> None:
     fill(scene)
     inner = make_repository(scene.work / "inner")
     own = commit(inner, "own.txt", "own")
@@ -162,7 +162,7 @@ def test_nothing_runs_in_repositories_inside(scene: Scene, trap: Trap) -> None:
     assert {"inner-fsmonitor", "inner-clean"} & set(trap.ran()), "the trap itself must work"
 
 
-def test_nothing_runs_in_a_submodule(scene: Scene, trap: Trap) -> None:
+def test_fleet_runs_no_program_of_a_submodule(scene: Scene, trap: Trap) -> None:
     library = make_repository(scene.folder / "library")
     scene.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library), "lib")
     scene.git("commit", "--quiet", "--message=a submodule")
@@ -179,7 +179,7 @@ def test_nothing_runs_in_a_submodule(scene: Scene, trap: Trap) -> None:
     assert {"submodule-clean", "submodule-process"} & set(trap.ran()), "the trap itself must work"
 
 
-def test_objects_borrowed_from_elsewhere_run_nothing(scene: Scene, trap: Trap) -> None:
+def test_fleet_runs_no_program_of_a_repository_that_lends_objects(scene: Scene, trap: Trap) -> None:
     fill(scene)
     elsewhere = make_repository(scene.folder / "elsewhere")
     trap.arm(elsewhere / ".git", "elsewhere")
@@ -190,7 +190,7 @@ def test_objects_borrowed_from_elsewhere_run_nothing(scene: Scene, trap: Trap) -
 
 
 @pytest.mark.parametrize("what", ["folder", "pipe", "junk", "gone", "link"])
-def test_a_pointer_or_index_that_is_none_stops_nothing(scene: Scene, what: str) -> None:
+def test_leftovers_are_committed_when_pointer_or_index_is_damaged(scene: Scene, what: str) -> None:
     fill(scene)
     for path in (scene.work / ".git", scene.admin / "index"):
         path.unlink()

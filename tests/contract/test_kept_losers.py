@@ -49,14 +49,14 @@ def test_each_tip_is_kept_under_its_task_or_branch(place: Place) -> None:
     assert kept(place) == {f"{KEPT}fix-a": tip, f"{KEPT}fleet-x.1": place.base}
 
 
-def test_what_is_kept_is_never_overwritten(place: Place) -> None:
+def test_kept_tip_is_never_overwritten(place: Place) -> None:
     first, second = place.base, commit(place.top, "a", "1")
     for tip in (first, second, first, second):
         keep(opened(place), place.view, [an_entry("same", tip)])
     assert kept(place) == {f"{KEPT}same": first, f"{KEPT}same-2": second}
 
 
-def test_two_names_that_become_one_are_both_kept(place: Place) -> None:
+def test_both_tips_are_kept_when_their_names_become_the_same_ref(place: Place) -> None:
     tip = commit(place.top, "a", "1")
     some = [an_entry("a/b", tip), an_entry("a-b", tip), an_entry("a+b", place.base)]
     found = keep(opened(place), place.view, some)
@@ -67,13 +67,13 @@ def test_two_names_that_become_one_are_both_kept(place: Place) -> None:
 @pytest.mark.parametrize(
     "name", ["a/b", "a", "a/b/c", "x.lock", "x..y", ".x", "-x", "x.", "ü ~^:?*[\\", "refs/heads/y"]
 )
-def test_any_name_becomes_one_that_git_takes(place: Place, name: str) -> None:
+def test_any_name_becomes_a_valid_ref(place: Place, name: str) -> None:
     keep(opened(place), place.view, [an_entry("a", place.base), an_entry(name, place.base)])
     assert set(kept(place).values()) == {place.base}
     assert all(ref.count("/") == 3 for ref in kept(place))
 
 
-def test_a_branch_that_moved_since_is_not_merged(place: Place) -> None:
+def test_branch_is_not_merged_when_it_moved_after_its_proof(place: Place) -> None:
     """What was proven is a commit, and not whatever the branch is at by now."""
     with pytest.raises(FleetError, match="main moved since"):
         looked_at = an_entry("main", place.base, task=a_task())
@@ -81,7 +81,7 @@ def test_a_branch_that_moved_since_is_not_merged(place: Place) -> None:
         take(opened(place), place.view, looked_at, [], by="ada", tell=lambda _: None)
 
 
-def test_only_work_that_was_just_proven_is_merged() -> None:
+def test_only_just_verified_work_is_merged() -> None:
     tip, task = "t" * 40, a_task()
     assert refusal(None) == "none of them is any good"
     assert refusal(an_entry("a", tip, task=task)) == ""

@@ -54,7 +54,7 @@ def shims(folder: str) -> list[int]:
 
 
 @asynchronous
-async def test_start_leaves_nothing_to_come_when_its_shim_is_late(
+async def test_start_leaves_no_agent_when_its_shim_is_late(
     launcher: Launcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go, folder, token = tmp_path / "go", str(tmp_path / "run"), a_token()

@@ -48,13 +48,13 @@ def folder(tmp_path: Path) -> str:
 
 
 @asynchronous
-async def test_it_says_how_well_a_tree_is_held(launcher: Launcher) -> None:
+async def test_launcher_reports_how_well_it_contains_a_tree(launcher: Launcher) -> None:
     assert launcher.containment in ("pid namespace", "weak")
 
 
 @pytest.mark.parametrize("code", [0, 3, 255])
 @asynchronous
-async def test_the_true_exit_code_comes_back(launcher: Launcher, folder: str, code: int) -> None:
+async def test_launcher_reports_the_real_exit_code(launcher: Launcher, folder: str, code: int) -> None:
     ended = await soon((await launcher.start(folder, scripted("end", code))).ended())
     assert ended is not None
     assert (ended.status, ended.signal, ended.error) == (code, None, "")
@@ -63,7 +63,7 @@ async def test_the_true_exit_code_comes_back(launcher: Launcher, folder: str, co
 
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGTERM, signal.SIGKILL, signal.SIGPIPE])
 @asynchronous
-async def test_the_true_signal_comes_back(launcher: Launcher, folder: str, number: int) -> None:
+async def test_launcher_reports_the_real_signal(launcher: Launcher, folder: str, number: int) -> None:
     ended = await soon((await launcher.start(folder, scripted("crash", int(number)))).ended())
     assert ended is not None
     assert (ended.status, ended.signal) == (None, number)
@@ -78,14 +78,14 @@ async def test_the_true_signal_comes_back(launcher: Launcher, folder: str, numbe
     ],
 )
 @asynchronous
-async def test_what_cannot_be_started_says_why(launcher: Launcher, folder: str, spec: LaunchSpec, reason: str) -> None:
+async def test_failed_start_says_why(launcher: Launcher, folder: str, spec: LaunchSpec, reason: str) -> None:
     ended = await soon((await launcher.start(folder, spec)).ended())
     assert ended == Exit(error=reason)
     assert launcher.last_exit(folder) == ended
 
 
 @asynchronous
-async def test_stdin_is_given_whole_and_ended(headless: Launcher, folder: str) -> None:
+async def test_stdin_is_passed_completely_and_closed(headless: Launcher, folder: str) -> None:
     text = "prompt with ünicode \U0001f600\n" * 100_000  # far more than a pipe holds
     ended = await soon((await headless.start(folder, scripted("echo", stdin=text))).ended())
     assert ended is not None and ended.status == 0
@@ -93,7 +93,7 @@ async def test_stdin_is_given_whole_and_ended(headless: Launcher, folder: str) -
 
 
 @asynchronous
-async def test_stdin_kept_open_takes_text_later(headless: Launcher, folder: str) -> None:
+async def test_open_stdin_takes_text_later(headless: Launcher, folder: str) -> None:
     agent = await headless.start(folder, scripted("echo", stdin="one\n", keep_stdin=True))
     await until(lambda: read(folder, "stdout") == b"one\n")
     await agent.write("two\n")
@@ -106,7 +106,7 @@ async def test_stdin_kept_open_takes_text_later(headless: Launcher, folder: str)
 
 
 @asynchronous
-async def test_a_signal_reaches_the_agent(launcher: Launcher, folder: str) -> None:
+async def test_signal_reaches_the_agent(launcher: Launcher, folder: str) -> None:
     agent = await launcher.start(folder, scripted("polite"))
     await until(lambda: read(folder, "stdout"))
     await agent.signal(signal.SIGTERM)
@@ -118,7 +118,7 @@ async def test_a_signal_reaches_the_agent(launcher: Launcher, folder: str) -> No
 
 @pytest.mark.parametrize("then", ["stay", "end"])
 @asynchronous
-async def test_nothing_of_the_tree_is_left(launcher: Launcher, folder: str, then: str) -> None:
+async def test_kill_leaves_no_process_of_the_tree(launcher: Launcher, folder: str, then: str) -> None:
     token = a_token()
     agent = await launcher.start(folder, scripted("hostile", then, token))
     if then == "stay":
@@ -132,7 +132,7 @@ async def test_nothing_of_the_tree_is_left(launcher: Launcher, folder: str, then
 
 
 @asynchronous
-async def test_an_agent_that_ignores_signals_is_killed(launcher: Launcher, folder: str) -> None:
+async def test_agent_is_killed_when_it_ignores_signals(launcher: Launcher, folder: str) -> None:
     agent = await launcher.start(folder, scripted("stubborn"))
     await until(lambda: read(folder, "stdout"))
     await agent.signal(signal.SIGTERM)
@@ -144,7 +144,7 @@ async def test_an_agent_that_ignores_signals_is_killed(launcher: Launcher, folde
 
 
 @asynchronous
-async def test_whoever_holds_stdout_does_not_delay_the_end(launcher: Launcher, folder: str) -> None:
+async def test_end_is_not_delayed_when_a_process_holds_stdout(launcher: Launcher, folder: str) -> None:
     token = a_token()
     ended = await soon((await launcher.start(folder, scripted("holder", token))).ended(), 5)
     assert ended is not None and (ended.status, ended.survivors) == (0, 1)
@@ -153,7 +153,7 @@ async def test_whoever_holds_stdout_does_not_delay_the_end(launcher: Launcher, f
 
 
 @asynchronous
-async def test_it_stirs_when_output_grows_and_at_the_end(headless: Launcher, folder: str) -> None:
+async def test_launcher_notifies_when_output_grows_and_at_the_end(headless: Launcher, folder: str) -> None:
     agent = await headless.start(folder, scripted("echo", keep_stdin=True))
     for number in range(3):
         agent.stirred.clear()
@@ -168,7 +168,7 @@ async def test_it_stirs_when_output_grows_and_at_the_end(headless: Launcher, fol
 
 
 @asynchronous
-async def test_the_work_of_a_silent_tree_is_seen(launcher: Launcher, folder: str) -> None:
+async def test_cpu_work_of_a_silent_tree_is_measured(launcher: Launcher, folder: str) -> None:
     agent = await launcher.start(folder, scripted("busy", 0.5))
     begin, spent = time.monotonic(), 0.0
     while spent < 0.4:
@@ -185,7 +185,7 @@ async def test_the_work_of_a_silent_tree_is_seen(launcher: Launcher, folder: str
 
 
 @asynchronous
-async def test_the_memory_of_the_whole_tree_is_told(launcher: Launcher, folder: str) -> None:
+async def test_memory_of_the_whole_tree_is_measured(launcher: Launcher, folder: str) -> None:
     agent = await launcher.start(folder, scripted("sleep", 1000))
     await until(lambda: read(folder, "stdout"))
     alone = (await agent.usage()).rss_kb
@@ -202,7 +202,7 @@ async def test_the_memory_of_the_whole_tree_is_told(launcher: Launcher, folder: 
 
 
 @asynchronous
-async def test_an_agent_is_found_again_by_its_folder(launcher: Launcher, folder: str) -> None:
+async def test_agent_is_found_again_by_its_folder(launcher: Launcher, folder: str) -> None:
     assert await launcher.find(folder) is None
     assert launcher.last_exit(folder) is None
     first = await launcher.start(folder, scripted("polite"))
@@ -219,7 +219,7 @@ async def test_an_agent_is_found_again_by_its_folder(launcher: Launcher, folder:
 
 
 @asynchronous
-async def test_one_folder_has_one_agent(launcher: Launcher, folder: str) -> None:
+async def test_second_agent_in_a_folder_is_refused(launcher: Launcher, folder: str) -> None:
     results = await asyncio.gather(
         *(launcher.start(folder, scripted("echo", keep_stdin=True)) for _ in range(5)), return_exceptions=True
     )
@@ -231,7 +231,7 @@ async def test_one_folder_has_one_agent(launcher: Launcher, folder: str) -> None
 
 
 @asynchronous
-async def test_a_folder_can_be_used_again(launcher: Launcher, folder: str) -> None:
+async def test_folder_can_be_used_again(launcher: Launcher, folder: str) -> None:
     await soon((await launcher.start(folder, scripted("lines", 5))).ended())
     agent = await launcher.start(folder, scripted("echo", keep_stdin=True))
     assert launcher.last_exit(folder) is None
@@ -241,7 +241,7 @@ async def test_a_folder_can_be_used_again(launcher: Launcher, folder: str) -> No
 
 
 @asynchronous
-async def test_a_folder_knows_whether_there_ever_was_an_agent(launcher: Launcher, folder: str) -> None:
+async def test_folder_records_that_an_agent_was_started(launcher: Launcher, folder: str) -> None:
     assert not launcher.was_started(folder)
     agent = await soon(launcher.start(folder, scripted("end", 0)))
     assert launcher.was_started(folder)

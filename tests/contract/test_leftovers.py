@@ -30,7 +30,7 @@ def leave(scene: Scene, **changes: object) -> Leftover:
     return commit_leftovers(scene.home, scene.view, scene.place(**changes), scene.index_file, MESSAGE)
 
 
-def test_what_was_left_is_committed_by_fleet_to_the_branch(scene: Scene) -> None:
+def test_leftovers_are_committed_to_the_branch_by_fleet(scene: Scene) -> None:
     write(scene.work / "file1.txt", "changed")
     (scene.work / "file2.txt").unlink()
     write(scene.work / "new" / "file.txt", "new")
@@ -44,7 +44,7 @@ def test_what_was_left_is_committed_by_fleet_to_the_branch(scene: Scene) -> None
     assert changes == ["M\tfile1.txt", "D\tfile2.txt", "A\tnew/file.txt"]
 
 
-def test_the_agents_git_finds_nothing_to_do_afterwards(scene: Scene) -> None:
+def test_git_status_is_clean_after_leftovers_are_committed(scene: Scene) -> None:
     write(scene.work / "file1.txt", "changed")
     scene.git("add", "file1.txt")
     write(scene.work / "new.txt", "new")
@@ -66,14 +66,14 @@ def test_change_is_committed_when_made_in_the_second_of_the_checkout(scene: Scen
     assert leave(scene).files == ("file1.txt",)
 
 
-def test_no_commit_is_made_of_nothing(scene: Scene) -> None:
+def test_commit_is_not_made_when_nothing_is_left(scene: Scene) -> None:
     assert leave(scene) == Leftover()
     os.utime(scene.work / "file1.txt")
     assert leave(scene) == Leftover()
     assert scene.tip() == scene.base
 
 
-def test_a_failing_hook_and_a_wish_to_sign_do_not_matter(scene: Scene) -> None:
+def test_leftovers_are_committed_despite_failing_hooks_and_signing(scene: Scene) -> None:
     hook = scene.top / ".git" / "hooks" / "pre-commit"
     write(hook, "#!/bin/sh\nexit 1\n")
     hook.chmod(0o755)
@@ -83,7 +83,7 @@ def test_a_failing_hook_and_a_wish_to_sign_do_not_matter(scene: Scene) -> None:
     assert leave(scene).commit == scene.tip() != scene.base
 
 
-def test_what_the_agent_committed_itself_is_not_undone(scene: Scene) -> None:
+def test_commits_of_the_agent_are_kept(scene: Scene) -> None:
     write(scene.work / "one.txt", "one")
     leave(scene)
     write(scene.work / "forced.db", "an ignored file, committed by force")
@@ -94,7 +94,7 @@ def test_what_the_agent_committed_itself_is_not_undone(scene: Scene) -> None:
     assert run_git(scene.top, "ls-tree", "--name-only", BRANCH).split()[-3:] == ["forced.db", "one.txt", "two.txt"]
 
 
-def test_what_became_ignored_since_the_last_look_is_not_committed(scene: Scene) -> None:
+def test_newly_ignored_files_are_not_committed(scene: Scene) -> None:
     write(scene.work / "cache" / "x", "x")
     Snapshot(scene.view, scene.place(), scene.index_file).tree(scene.base)
     write(scene.work / ".gitignore", "cache/\n")
@@ -102,7 +102,7 @@ def test_what_became_ignored_since_the_last_look_is_not_committed(scene: Scene) 
 
 
 @pytest.mark.parametrize("state", ["rebase-merge", "MERGE_HEAD", "CHERRY_PICK_HEAD", "sequencer"])
-def test_nothing_is_committed_in_the_middle_of_something(scene: Scene, state: str) -> None:
+def test_leftovers_are_not_committed_during_a_git_operation(scene: Scene, state: str) -> None:
     write(scene.work / "file1.txt", "changed")
     write(scene.admin / state, scene.base)
     left = leave(scene)
@@ -111,7 +111,7 @@ def test_nothing_is_committed_in_the_middle_of_something(scene: Scene, state: st
     assert scene.tip() == scene.base
 
 
-def test_nothing_is_committed_to_another_branch(scene: Scene) -> None:
+def test_leftovers_are_not_committed_to_another_branch(scene: Scene) -> None:
     scene.git("checkout", "--quiet", "-b", "other")
     write(scene.work / "file1.txt", "changed")
     assert leave(scene).why_not == f"the worktree is not on branch {BRANCH}"
@@ -120,13 +120,13 @@ def test_nothing_is_committed_to_another_branch(scene: Scene) -> None:
     assert leave(scene, admin=None).why_not == "git no longer knows the worktree"
 
 
-def test_a_branch_that_is_gone_is_not_made_again(scene: Scene) -> None:
+def test_deleted_branch_is_not_created_again(scene: Scene) -> None:
     write(scene.work / "file1.txt", "changed")
     run_git(scene.top, "update-ref", "-d", f"refs/heads/{BRANCH}")
     assert leave(scene).why_not == f"branch {BRANCH} is gone"
 
 
-def test_files_that_a_filter_would_encrypt_are_left_out_and_named(scene: Scene) -> None:
+def test_files_are_left_out_and_named_when_a_filter_would_encrypt_them(scene: Scene) -> None:
     commit(scene.work, ".gitattributes", "secret/* filter=git-crypt\n")
     write(scene.work / "secret" / "key", "plain text")
     write(scene.work / "open.txt", "open")
@@ -136,7 +136,7 @@ def test_files_that_a_filter_would_encrypt_are_left_out_and_named(scene: Scene) 
     assert "git-crypt" in left.left_out[0].why
 
 
-def test_encrypted_files_that_were_not_touched_are_not_spoken_of(scene: Scene) -> None:
+def test_unchanged_encrypted_files_are_not_reported(scene: Scene) -> None:
     run_git(scene.top, "config", "filter.swap.clean", "tr a-z b-za")
     run_git(scene.top, "config", "filter.swap.smudge", "tr b-za a-z")
     commit(scene.work, ".gitattributes", "*.sec filter=swap\n")
@@ -159,7 +159,7 @@ def test_files_that_are_too_large_are_left_out_and_named(scene: Scene, monkeypat
     assert [(note.path, note.why) for note in left.left_out] == [("huge.bin", "larger than 1 MB")]
 
 
-def test_of_too_many_untracked_files_some_are_taken(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_some_files_are_committed_when_too_many_are_untracked(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot, "MOST_UNTRACKED", 10)
     for number in range(15):
         write(scene.work / f"n{number:02}", "x")
@@ -168,7 +168,7 @@ def test_of_too_many_untracked_files_some_are_taken(scene: Scene, monkeypatch: p
     assert [note.why for note in left.left_out] == ["of 15 untracked files only 10 were taken"]
 
 
-def test_pipes_and_repositories_inside_are_not_committed(scene: Scene) -> None:
+def test_pipes_and_nested_repositories_are_not_committed(scene: Scene) -> None:
     (scene.work / "file1.txt").unlink()
     os.mkfifo(scene.work / "file1.txt")
     make_repository(scene.work / "inner")
@@ -179,7 +179,7 @@ def test_pipes_and_repositories_inside_are_not_committed(scene: Scene) -> None:
     assert run_git(scene.top, "show", f"{BRANCH}:file1.txt") == "text of file 1"
 
 
-def test_links_stay_links_and_any_name_works(scene: Scene) -> None:
+def test_links_and_odd_names_are_committed_as_they_are(scene: Scene) -> None:
     (scene.work / "link").symlink_to("/etc/passwd")
     for name in (b"new\nline", b'quo"te', b"\xff"):
         Path(os.fsdecode(os.path.join(os.fsencode(scene.work), name))).write_bytes(name)  # noqa: PTH118
@@ -190,7 +190,7 @@ def test_links_stay_links_and_any_name_works(scene: Scene) -> None:
     assert {"new\nline", 'quo"te', os.fsdecode(b"\xff")} <= {row.partition("\t")[2] for row in told.split("\0")}
 
 
-def test_a_link_in_a_folders_place_does_not_lead_elsewhere(scene: Scene) -> None:
+def test_link_in_place_of_a_folder_is_not_followed(scene: Scene) -> None:
     commit(scene.work, "docs/a.txt", "a")
     write(scene.folder / "outside" / "a.txt", "the user's own")
     (scene.work / "docs" / "a.txt").unlink()
@@ -200,7 +200,7 @@ def test_a_link_in_a_folders_place_does_not_lead_elsewhere(scene: Scene) -> None
     assert run_git(scene.top, "ls-tree", "-r", BRANCH, "docs").split()[0] == "120000"
 
 
-def test_a_sparse_checkout_deletes_nothing(scene: Scene) -> None:
+def test_sparse_checkout_deletes_no_files(scene: Scene) -> None:
     commit(scene.work, "far/away.txt", "far away")
     scene.git("sparse-checkout", "set", "near")
     assert not (scene.work / "far").exists()
@@ -227,7 +227,7 @@ def test_index_that_git_made_is_handed_over_clean(scene: Scene) -> None:
     assert scene.git("status", "--porcelain") == ""
 
 
-def test_a_broken_index_of_our_own_is_made_anew(scene: Scene) -> None:
+def test_broken_private_index_is_rebuilt(scene: Scene) -> None:
     write(scene.work / "file1.txt", "changed")
     first = Snapshot(scene.view, scene.place(), scene.index_file).tree(scene.base)
     write(Path(scene.index_file), b"DIRC" + b"\0" * 30)
@@ -235,7 +235,7 @@ def test_a_broken_index_of_our_own_is_made_anew(scene: Scene) -> None:
     assert Snapshot(scene.view, scene.place(), scene.index_file).tree(scene.base) == first
 
 
-def test_a_full_disk_leaves_no_cut_object_behind(tmp_path: Path) -> None:
+def test_full_disk_leaves_no_partial_object(tmp_path: Path) -> None:
     """Names of a hundred odd letters make trees of several blocks, of which a disk with little room takes the first."""
     chance = random.Random(1)
     with small_disk(tmp_path / "disk", "4m") as fill_up:
@@ -262,7 +262,7 @@ def test_a_full_disk_leaves_no_cut_object_behind(tmp_path: Path) -> None:
         assert leave(scene).commit == scene.tip() != scene.base
 
 
-def test_a_look_reads_only_what_changed_since_the_last(scene: Scene) -> None:
+def test_second_look_reads_only_changed_files(scene: Scene) -> None:
     looking = Snapshot(scene.view, scene.place(), scene.index_file)
     looking.tree(scene.base)
     # Past the moment in which git cannot tell by the time of a file whether it was written after the look.
@@ -274,7 +274,7 @@ def test_a_look_reads_only_what_changed_since_the_last(scene: Scene) -> None:
     assert looking.tree(scene.base) == tree
 
 
-def test_a_branch_that_moves_meanwhile_is_left_alone(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_branch_is_left_alone_when_it_moves_meanwhile(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     write(scene.work / "file1.txt", "changed")
     taken = Snapshot.take
 

@@ -94,7 +94,7 @@ def heard(link: socket.socket) -> bytes:
     return data
 
 
-def test_who_has_the_key_reads_the_events_of_a_run(place: Place) -> None:
+def test_log_server_sends_the_events_of_a_run_to_hosts_with_the_key(place: Place) -> None:
     place.tell("one", "two")
     assert texts(ask(place.address, KEY, place.run.id)) == ["one", "two"]
     place.tell(*(f"{number} {'x' * 1000}" for number in range(400)))
@@ -104,7 +104,7 @@ def test_who_has_the_key_reads_the_events_of_a_run(place: Place) -> None:
     assert texts(first)[:2] == ["one", "two"]
 
 
-def test_a_long_record_comes_in_parts_of_whole_lines(place: Place) -> None:
+def test_long_log_is_sent_in_parts_of_whole_lines(place: Place) -> None:
     place.tell(*(f"{number} {'x' * 10_000}" for number in range(150)))
     offset, found = 0, []
     while part := place.folder.events_part(offset, MOST):
@@ -117,7 +117,7 @@ def test_a_long_record_comes_in_parts_of_whole_lines(place: Place) -> None:
     assert place.folder.events_part(offset + 10**9, MOST)[0].startswith(b"{")  # it began anew: from its beginning
 
 
-def test_nothing_is_told_of_runs_that_are_not_this_hosts_or_not_there(place: Place) -> None:
+def test_log_server_sends_nothing_about_foreign_or_unknown_runs(place: Place) -> None:
     place.tell("one")
     foreign = TaskFolder(place.home, place.foreign.task_id)
     foreign.make()
@@ -126,7 +126,7 @@ def test_nothing_is_told_of_runs_that_are_not_this_hosts_or_not_there(place: Pla
         assert ask(place.address, KEY, run) == b""
 
 
-def test_only_the_record_itself_is_read(place: Place, tmp_path: Path) -> None:
+def test_log_server_reads_no_link_or_pipe_in_place_of_the_log(place: Place, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text('{"text": "secret"}\n')
     record = Path(place.folder.path, "events.jsonl")
     record.unlink(missing_ok=True)
@@ -137,13 +137,13 @@ def test_only_the_record_itself_is_read(place: Place, tmp_path: Path) -> None:
     assert ask(place.address, KEY, place.run.id) == b""
 
 
-def test_without_the_key_nothing_is_told(place: Place) -> None:
+def test_log_server_sends_nothing_without_the_key(place: Place) -> None:
     place.tell("one")
     with pytest.raises(HostAway):
         ask(place.address, "wrong" * 12, place.run.id)
 
 
-def test_a_question_that_was_heard_is_worth_nothing_a_second_time(place: Place) -> None:
+def test_log_server_refuses_a_replayed_request(place: Place) -> None:
     place.tell("one")
     with closing(place.connect()) as first:
         challenge = json.loads(first.recv(4096))["challenge"]
@@ -173,7 +173,7 @@ GARBAGE = (
 
 
 @pytest.mark.parametrize("data", GARBAGE, ids=range(len(GARBAGE)))
-def test_garbage_ends_the_talk_and_nothing_else(place: Place, data: bytes) -> None:
+def test_garbage_ends_only_its_own_connection(place: Place, data: bytes) -> None:
     place.tell("one")
     with closing(place.connect()) as link:
         link.recv(4096)
@@ -183,7 +183,7 @@ def test_garbage_ends_the_talk_and_nothing_else(place: Place, data: bytes) -> No
     assert texts(ask(place.address, KEY, place.run.id)) == ["one"]
 
 
-def test_silent_connections_keep_nobody_out_and_are_cut_off(place: Place) -> None:
+def test_silent_connections_are_closed_and_block_no_other(place: Place) -> None:
     place.tell("one")
     links = [place.connect() for _ in range(MOST_AT_ONCE)]
     try:
@@ -235,12 +235,12 @@ def made_up(said: dict[str, Any]) -> bytes:
         lambda _: b"[]\n",
     ],
 )
-def test_an_answer_without_proof_is_none(answer: Callable[[dict[str, Any]], bytes]) -> None:
+def test_answer_without_proof_is_refused(answer: Callable[[dict[str, Any]], bytes]) -> None:
     with pretender(answer) as address, pytest.raises(HostAway):
         ask(address, KEY, "fleet-1/1", seconds=2)
 
 
-def test_an_address_where_nobody_is_or_that_is_none_is_away() -> None:
+def test_unreachable_or_invalid_address_raises_host_away() -> None:
     with closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))
         for address in (f"127.0.0.1:{free.getsockname()[1]}", "127.0.0.1:none", "", "127.0.0.1:99999999"):
@@ -248,13 +248,13 @@ def test_an_address_where_nobody_is_or_that_is_none_is_away() -> None:
                 ask(address, KEY, "fleet-1/1", seconds=1)
 
 
-def test_the_key_is_made_once(place: Place) -> None:
+def test_hosts_key_is_created_once(place: Place) -> None:
     key = hosts_key(place.fleet.store)
     assert (len(key), hosts_key(place.fleet.store)) == (64, key)
     assert place.fleet.store.config.all()[HOSTS_KEY] == key
 
 
-def test_a_server_says_where_it_cannot_be(place: Place) -> None:
+def test_log_server_names_an_address_that_it_cannot_use(place: Place) -> None:
     async def opened(where: str) -> str:
         return await LogServer(place.context, KEY).open(where)
 

@@ -40,7 +40,7 @@ def shown(place: Place, made: str, form: str) -> str:
 
 
 @pytest.mark.parametrize("strategy", [SQUASH, MERGE, REBASE])
-def test_a_branch_on_top_of_another_holds_the_work_of_both(place: Place, strategy: str) -> None:
+def test_merged_branch_holds_the_work_of_both(place: Place, strategy: str) -> None:
     theirs = commit(place.top, "theirs.txt", "x\n")
     before = fingerprint(place.top)
     made = put(place, strategy, "one", {"one.txt": "1\n"})
@@ -55,7 +55,7 @@ def test_a_branch_on_top_of_another_holds_the_work_of_both(place: Place, strateg
     run_git(place.top, "fsck", "--strict")
 
 
-def test_commits_made_anew_keep_their_words_but_for_lines_that_only_fleet_writes(place: Place) -> None:
+def test_rebased_commits_keep_their_messages_except_lines_reserved_for_fleet(place: Place) -> None:
     branch_with(place.top, "one", {"a.txt": "1\n"})
     run_git(place.top, "checkout", "--quiet", "one")
     run_git(place.top, "commit", "--quiet", "--allow-empty", "-m", "empty")
@@ -72,7 +72,7 @@ def test_commits_made_anew_keep_their_words_but_for_lines_that_only_fleet_writes
 
 
 @pytest.mark.parametrize("strategy", [SQUASH, MERGE, REBASE])
-def test_what_collides_is_named(place: Place, strategy: str) -> None:
+def test_conflicting_files_are_named(place: Place, strategy: str) -> None:
     odd = "sp ace ä.txt"
     commit(place.top, "file1.txt", "theirs\n")
     commit(place.top, odd, "theirs\n")
@@ -85,7 +85,7 @@ def test_what_collides_is_named(place: Place, strategy: str) -> None:
     assert set(tried.files) == {"file1.txt", "file2.txt", odd}
 
 
-def test_a_rename_on_one_side_and_a_change_on_the_other_are_no_conflict(tmp_path: Path) -> None:
+def test_rename_and_change_on_different_sides_do_not_conflict(tmp_path: Path) -> None:
     place = Place(tmp_path)
     commit(place.top, "long.txt", "".join(f"line {n}\n" for n in range(30)))
     base = run_git(place.top, "rev-parse", "main")
@@ -97,7 +97,7 @@ def test_a_rename_on_one_side_and_a_change_on_the_other_are_no_conflict(tmp_path
     assert "line seven" in run_git(place.top, "show", f"{made}:moved.txt")
 
 
-def test_what_is_there_already_or_has_nothing_in_common_is_said(place: Place) -> None:
+def test_merge_says_why_when_nothing_is_new_or_no_commit_is_shared(place: Place) -> None:
     trials = Trials(place.view, SQUASH)
     assert "merged already" in trials.put(change(place, "one", place.base), place.base).why
     tip = branch_with(place.top, "one", {"file1.txt": "same\n"})
@@ -111,7 +111,7 @@ def test_what_is_there_already_or_has_nothing_in_common_is_said(place: Place) ->
 
 
 @pytest.mark.parametrize("strategy", [SQUASH, REBASE])
-def test_a_branch_that_was_squashed_and_goes_on_does_not_collide_with_itself(place: Place, strategy: str) -> None:
+def test_squashed_branch_that_continues_does_not_conflict_with_itself(place: Place, strategy: str) -> None:
     first = branch_with(place.top, "one", {"file1.txt": "first\n"})
     trials = Trials(place.view, strategy)
     landed = trials.put(change(place, "one", first), place.base).commit
@@ -122,7 +122,7 @@ def test_a_branch_that_was_squashed_and_goes_on_does_not_collide_with_itself(pla
     assert run_git(place.top, "show", f"{made}:file1.txt") == "second"
 
 
-def test_the_targets_own_words_about_merging_count_and_no_program_is_run(place: Place) -> None:
+def test_merge_uses_attributes_of_the_target_and_runs_no_program(place: Place) -> None:
     mark = place.folder / "ran"
     run_git(place.top, "config", "merge.evil.driver", f"touch {mark}")
     base = commit(place.top, ".gitattributes", "file1.txt merge=union\nfile2.txt merge=evil\n")
@@ -136,7 +136,7 @@ def test_the_targets_own_words_about_merging_count_and_no_program_is_run(place: 
     assert not list(Path(place.view.path).glob("attributes-*"))
 
 
-def test_what_an_agent_would_have_shown_in_place_of_a_commit_is_not(place: Place) -> None:
+def test_merge_ignores_replace_refs_of_an_agent(place: Place) -> None:
     tip = branch_with(place.top, "one", {"good.txt": "x\n"})
     evil = branch_with(place.top, "evil", {"evil.txt": "x\n"})
     run_git(place.top, "replace", tip, evil)
@@ -146,7 +146,7 @@ def test_what_an_agent_would_have_shown_in_place_of_a_commit_is_not(place: Place
     assert "good.txt" in names and "evil.txt" not in names
 
 
-def test_people_with_hostile_names_and_dates_are_written_all_the_same(place: Place) -> None:
+def test_hostile_author_names_and_dates_are_written_safely(place: Place) -> None:
     for name, email in (("", ""), ("<>", "<>"), ("a\nb", "x\0y"), (". , ;", "e"), ("x" * 5000, "y" * 5000)):
         person = Person(name=name, email=email, at="99999999999999999999 +9999")
         onto = commit(place.top, "theirs.txt", os.urandom(4).hex())
@@ -156,7 +156,7 @@ def test_people_with_hostile_names_and_dates_are_written_all_the_same(place: Pla
     run_git(place.top, "fsck", "--strict")
 
 
-def test_the_user_commits_by_the_name_that_git_knows(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commits_use_the_identity_that_git_knows(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(place.folder))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     assert identity(place.repository).name == "fleet"
@@ -166,7 +166,7 @@ def test_the_user_commits_by_the_name_that_git_knows(place: Place, monkeypatch: 
     assert identity(place.repository).email == "work@example.invalid"
 
 
-def test_commits_are_read_oldest_first_and_merges_can_be_left_out(place: Place) -> None:
+def test_commits_are_returned_oldest_first_with_or_without_merges(place: Place) -> None:
     branch_with(place.top, "one", {"a.txt": "1\n"})
     commit(place.top, "theirs.txt", "x\n")
     run_git(place.top, "merge", "--quiet", "--no-edit", "one")
@@ -199,7 +199,7 @@ def many(place: Place, names: list[str]) -> list[Change]:
 
 
 @pytest.mark.parametrize("bad", [(), (0,), (15,), (7,), (3, 12), (0, 1, 15)], ids=str)
-def test_the_bad_of_many_are_found_by_halves_and_the_good_all_land(place: Place, bad: tuple[int, ...]) -> None:
+def test_failing_branches_are_found_by_bisection_and_all_others_land(place: Place, bad: tuple[int, ...]) -> None:
     names = [f"bad-{n}" if n in bad else f"good-{n}" for n in range(16)]
     prove = Looks(place)
     pile = without_bad(Trials(place.view, SQUASH), place.base, many(place, names), prove)
@@ -210,21 +210,21 @@ def test_the_bad_of_many_are_found_by_halves_and_the_good_all_land(place: Place,
     assert prove.count - 1 <= 1 + bool(bad) + len(bad) * (math.log2(16) + 1)
 
 
-def test_where_all_are_bad_it_does_not_take_halving_for_each(place: Place) -> None:
+def test_few_checks_are_needed_when_every_branch_fails(place: Place) -> None:
     prove = Looks(place)
     pile = without_bad(Trials(place.view, SQUASH), place.base, many(place, [f"bad-{n}" for n in range(12)]), prove)
     assert pile.layers == () and len(pile.refused) == 12
     assert prove.count <= 2 + 3 * math.ceil(math.log2(12) + 1) + 9
 
 
-def test_of_two_that_are_good_alone_and_bad_together_the_later_is_left_out(place: Place) -> None:
+def test_later_branch_is_left_out_when_two_fail_only_together(place: Place) -> None:
     names = ["a", "left", "b", "c", "right", "d"]
     pile = without_bad(Trials(place.view, SQUASH), place.base, many(place, names), Looks(place))
     assert [each.change.name for each in pile.refused] == ["right"]
     assert [layer.change.name for layer in pile.layers] == ["a", "left", "b", "c", "d"]
 
 
-def test_what_collided_only_with_a_bad_one_lands_once_that_is_out(place: Place) -> None:
+def test_branch_lands_when_it_conflicts_only_with_a_failing_one(place: Place) -> None:
     bad = change(place, "bad", branch_with(place.top, "bad", {"bad": "x\n", "file1.txt": "bad\n"}, base=place.base))
     good = change(place, "good", branch_with(place.top, "good", {"file1.txt": "good\n"}, base=place.base))
     first = pile_up(Trials(place.view, SQUASH), place.base, [bad, good])
@@ -234,7 +234,7 @@ def test_what_collided_only_with_a_bad_one_lands_once_that_is_out(place: Place) 
     assert [(each.change.name, bool(each.files)) for each in pile.refused] == [("bad", False)]
 
 
-def test_a_target_that_fails_by_itself_is_told_and_nothing_lands(place: Place) -> None:
+def test_nothing_lands_when_the_target_itself_fails(place: Place) -> None:
     base = commit(place.top, "bad-before", "x\n")
     place.base = base
     prove = Looks(place)

@@ -66,7 +66,7 @@ def assert_whole(place: Place, tip: str) -> None:
 
 
 @pytest.mark.parametrize("stride", [4, pytest.param(1, marks=pytest.mark.soak("kills"))])
-def test_a_move_that_is_killed_at_any_step_is_before_or_after(tmp_path: Path, stride: int) -> None:
+def test_branch_and_checkout_are_before_or_after_when_a_move_is_killed(tmp_path: Path, stride: int) -> None:
     place = Place(tmp_path)
     place.view.make()
     landed: list[bool] = []
@@ -89,7 +89,7 @@ def test_a_move_that_is_killed_at_any_step_is_before_or_after(tmp_path: Path, st
     run_git(place.top, "fsck", "--strict")
 
 
-def test_the_next_command_waits_for_a_git_that_outlived_its_merge(tmp_path: Path) -> None:
+def test_next_command_waits_when_a_git_outlives_its_merge(tmp_path: Path) -> None:
     place = Place(tmp_path)
     old, new = run_git(place.top, "rev-parse", "main"), next_commit(place, 1)
     begun, go, wrapper = tmp_path / "begun", tmp_path / "go", tmp_path / "bin" / "git"
@@ -165,7 +165,7 @@ def finish_only(place: Place) -> Moved | None:
     return done
 
 
-def test_git_finishes_a_checkout_half_way(tmp_path: Path) -> None:
+def test_next_command_finishes_a_partial_checkout(tmp_path: Path) -> None:
     place = Place(tmp_path)
     _, new, entry = half_done(place)
     assert entries(place.home, place.repository, "main") == [entry]
@@ -174,7 +174,7 @@ def test_git_finishes_a_checkout_half_way(tmp_path: Path) -> None:
     assert finished(place) == []
 
 
-def test_git_moves_a_branch_whose_checkout_was_written_whole(tmp_path: Path) -> None:
+def test_next_command_moves_the_branch_when_its_checkout_was_complete(tmp_path: Path) -> None:
     place = Place(tmp_path)
     _, new, _ = half_done(place)
     (place.top / ".git" / "index.lock").unlink()
@@ -186,7 +186,7 @@ def test_git_moves_a_branch_whose_checkout_was_written_whole(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", ["many/1.txt", "many/4.txt", "many/5.txt", "folder-then-file"])
-def test_a_file_that_somebody_changed_since_stays_and_the_result_waits(tmp_path: Path, name: str) -> None:
+def test_changed_file_stays_and_the_merge_is_not_finished(tmp_path: Path, name: str) -> None:
     place = Place(tmp_path)
     old, new, _ = half_done(place)
     (place.top / name).write_text("a person's words\n")
@@ -198,7 +198,7 @@ def test_a_file_that_somebody_changed_since_stays_and_the_result_waits(tmp_path:
     assert run_git(place.top, "rev-parse", "main", "refs/fleet/merged/main").split() == [old, new]
 
 
-def test_other_files_that_somebody_changed_since_stay_changed(tmp_path: Path) -> None:
+def test_unrelated_changed_files_stay_when_a_merge_is_finished(tmp_path: Path) -> None:
     place = Place(tmp_path)
     _, new, _ = half_done(place)
     (place.top / "file3.txt").write_text("a person's words\n")
@@ -208,7 +208,7 @@ def test_other_files_that_somebody_changed_since_stay_changed(tmp_path: Path) ->
     assert run_git(place.top, "rev-parse", "main") == new
 
 
-def test_a_branch_that_went_on_since_is_left_alone(tmp_path: Path) -> None:
+def test_merge_is_not_finished_when_its_branch_moved_on(tmp_path: Path) -> None:
     place = Place(tmp_path)
     _, new, _ = half_done(place)
     later = branch_with(place.top, "later", {"later.txt": "x\n"}, base=new)
@@ -219,7 +219,7 @@ def test_a_branch_that_went_on_since_is_left_alone(tmp_path: Path) -> None:
     assert run_git(place.top, "rev-parse", "main") == later
 
 
-def test_a_move_that_had_not_begun_is_dropped_and_later_changes_stay(tmp_path: Path) -> None:
+def test_move_is_dropped_when_it_had_not_begun(tmp_path: Path) -> None:
     place = Place(tmp_path)
     old, _, _ = half_done(place)
     (place.top / ".git" / "index.lock").unlink()
@@ -231,7 +231,7 @@ def test_a_move_that_had_not_begun_is_dropped_and_later_changes_stay(tmp_path: P
     assert run_git(place.top, "rev-parse", "main") == old
 
 
-def test_a_new_lock_is_not_ours_to_take(tmp_path: Path) -> None:
+def test_lock_of_another_git_is_not_removed(tmp_path: Path) -> None:
     place = Place(tmp_path)
     _, _, entry = half_done(place)
     lock = left_lock(place)
@@ -242,7 +242,7 @@ def test_a_new_lock_is_not_ours_to_take(tmp_path: Path) -> None:
     assert (place.top / "many" / "1.txt").read_text() == "new 1\n" * 7
 
 
-def test_git_that_cannot_move_the_branch_leaves_a_move_that_is_finished_later(tmp_path: Path) -> None:
+def test_move_is_finished_later_when_git_cannot_move_the_branch(tmp_path: Path) -> None:
     place = Place(tmp_path)
     old, new = run_git(place.top, "rev-parse", "main"), next_commit(place, 1)
     log = place.top / ".git" / "logs" / "refs" / "heads" / "main"
@@ -260,7 +260,7 @@ def test_git_that_cannot_move_the_branch_leaves_a_move_that_is_finished_later(tm
     assert_whole(place, new)
 
 
-def test_a_journal_that_was_cut_short_is_of_nothing_that_was_done(tmp_path: Path) -> None:
+def test_truncated_journal_is_ignored(tmp_path: Path) -> None:
     place = Place(tmp_path)
     half_done(place)
     (file,) = (Path(place.home.root) / "merges").glob("*.json")

@@ -52,7 +52,7 @@ def assert_at(place: Place, new: str, checkout: Path | None = None, branch: str 
     assert not [file for file in Path(place.view.path).iterdir() if file.name.startswith("moving")]
 
 
-def test_a_clean_checkout_moves_with_its_branch(place: Place) -> None:
+def test_clean_checkout_moves_with_its_branch(place: Place) -> None:
     (place.top / "ignored.txt").write_text("mine\n")
     (place.top / "untracked.txt").write_text("mine\n")
     new = target(place)
@@ -64,7 +64,7 @@ def test_a_clean_checkout_moves_with_its_branch(place: Place) -> None:
     assert run_git(place.top, "reflog", "main", "-1", "--format=%gs") == "fleet merge: Fast-forward"
 
 
-def test_a_branch_that_is_checked_out_nowhere_moves_alone(place: Place) -> None:
+def test_branch_moves_alone_when_it_is_not_checked_out(place: Place) -> None:
     run_git(place.top, "branch", "release")
     before, new = fingerprint(place.top / "folder"), target(place)
     assert moved(place, new, "release").why_not == ""
@@ -72,7 +72,7 @@ def test_a_branch_that_is_checked_out_nowhere_moves_alone(place: Place) -> None:
     assert fingerprint(place.top / "folder") == before and run_git(place.top, "rev-parse", "main") == place.base
 
 
-def test_another_worktree_moves_with_its_branch(place: Place) -> None:
+def test_other_worktree_moves_with_its_branch(place: Place) -> None:
     tree = place.folder / "tree"
     run_git(place.top, "worktree", "add", "--quiet", "-b", "release", str(tree))
     new = target(place)
@@ -81,7 +81,7 @@ def test_another_worktree_moves_with_its_branch(place: Place) -> None:
     assert run_git(place.top, "status", "--porcelain") == ""
 
 
-def test_a_branch_that_is_checked_out_twice_is_not_moved(place: Place) -> None:
+def test_branch_is_not_moved_when_it_is_checked_out_twice(place: Place) -> None:
     trees = [place.folder / "tree-1", place.folder / "tree-2"]
     run_git(place.top, "branch", "release")
     for tree in trees:
@@ -92,7 +92,7 @@ def test_a_branch_that_is_checked_out_twice_is_not_moved(place: Place) -> None:
     assert run_git(place.top, "rev-parse", "refs/fleet/merged/release") == new
 
 
-def test_modes_links_and_folders_that_become_files_are_written_as_git_would(place: Place) -> None:
+def test_modes_links_and_replaced_folders_are_written_as_git_would(place: Place) -> None:
     run_git(place.top, "checkout", "--quiet", "-b", "work")
     (place.top / "tool.sh").chmod(0o755)
     run_git(place.top, "rm", "--quiet", "-r", "folder", "file2.txt")
@@ -111,14 +111,14 @@ def test_modes_links_and_folders_that_become_files_are_written_as_git_would(plac
     assert (place.top / "folder").is_file() and (place.top / "file2.txt" / "deep.txt").is_file()
 
 
-def test_a_checkout_with_a_split_index_moves(place: Place) -> None:
+def test_checkout_with_a_split_index_moves(place: Place) -> None:
     run_git(place.top, "update-index", "--split-index")
     new = target(place)
     assert moved(place, new).why_not == ""
     assert_at(place, new)
 
 
-def test_line_ends_are_written_as_the_repository_has_them(tmp_path: Path) -> None:
+def test_line_ends_are_written_as_the_repository_configures(tmp_path: Path) -> None:
     def make(path: Path) -> Path:
         made = make_repository(path)
         run_git(made, "config", "core.autocrlf", "true")
@@ -133,7 +133,7 @@ def test_line_ends_are_written_as_the_repository_has_them(tmp_path: Path) -> Non
     assert_at(place, new)
 
 
-def test_a_branch_that_is_elsewhere_by_now_is_not_moved_and_the_checkout_goes_back(place: Place) -> None:
+def test_checkout_goes_back_when_its_branch_moved_meanwhile(place: Place) -> None:
     new, other = target(place), branch_with(place.top, "other", {"x": "y\n"}, base=place.base)
     run_git(place.top, "update-ref", "refs/heads/release", other)
     tree = place.folder / "tree"
@@ -298,9 +298,7 @@ WAYS: list[tuple[Callable[[Path], None], str]] = [
 
 
 @pytest.mark.parametrize(("way", "why"), WAYS, ids=[way.__name__ for way, _ in WAYS])
-def test_a_checkout_that_is_changed_in_any_way_stays_byte_for_byte(
-    place: Place, way: Callable[[Path], None], why: str
-) -> None:
+def test_changed_checkout_stays_byte_for_byte(place: Place, way: Callable[[Path], None], why: str) -> None:
     new = target(place)
     way(place.top)
     old = run_git(place.top, "rev-parse", "main")
@@ -314,7 +312,7 @@ def test_a_checkout_that_is_changed_in_any_way_stays_byte_for_byte(
 
 
 @pytest.mark.parametrize("way", ["another commit", "a changed file", "a new file", "unchanged", "it changes itself"])
-def test_a_submodule_counts(tmp_path: Path, way: str) -> None:
+def test_changed_submodule_prevents_a_move(tmp_path: Path, way: str) -> None:
     inner = make_repository(tmp_path / "inner")
     commit(inner, "second.txt", "x\n")
 
@@ -351,7 +349,7 @@ def test_a_submodule_counts(tmp_path: Path, way: str) -> None:
 
 
 @pytest.mark.parametrize("where", ["the tree", "info/attributes"])
-def test_files_that_only_the_users_programs_can_write_are_not_written(place: Place, where: str) -> None:
+def test_checkout_is_not_moved_when_only_a_user_filter_could_write_it(place: Place, where: str) -> None:
     text = "*.txt filter=crypt\n"
     if where == "the tree":
         new = target(place, {".gitattributes": text, "secret.txt": "cipher\n"})
@@ -364,7 +362,7 @@ def test_files_that_only_the_users_programs_can_write_are_not_written(place: Pla
     assert fingerprint(place.top) == before and status(place.top) == said
 
 
-def test_a_checkout_where_an_agent_works_or_that_is_not_there_is_not_touched(place: Place) -> None:
+def test_checkout_is_not_moved_when_an_agent_works_in_it_or_it_is_missing(place: Place) -> None:
     tree = place.folder / "tree"
     run_git(place.top, "worktree", "add", "--quiet", "-b", "release", str(tree))
     new = target(place)
@@ -374,7 +372,7 @@ def test_a_checkout_where_an_agent_works_or_that_is_not_there_is_not_touched(pla
     assert run_git(place.top, "rev-parse", "release") == place.base
 
 
-def test_a_worktree_whose_pointers_were_changed_is_not_touched(place: Place) -> None:
+def test_worktree_with_changed_pointers_is_not_moved(place: Place) -> None:
     tree = place.folder / "tree"
     run_git(place.top, "worktree", "add", "--quiet", "-b", "release", str(tree))
     (tree / ".git").write_text(f"gitdir: {place.folder}/evil\n")
@@ -383,7 +381,7 @@ def test_a_worktree_whose_pointers_were_changed_is_not_touched(place: Place) -> 
     assert fingerprint(tree) == before
 
 
-def test_a_checkout_whose_index_is_a_link_is_not_touched(place: Place) -> None:
+def test_checkout_whose_index_is_a_link_is_not_moved(place: Place) -> None:
     index, other = place.top / ".git" / "index", place.folder / "other"
     index.rename(other)
     index.symlink_to(other)
@@ -392,7 +390,7 @@ def test_a_checkout_whose_index_is_a_link_is_not_touched(place: Place) -> None:
     assert other.read_bytes() == before and index.is_symlink()
 
 
-def test_a_checkout_that_git_keeps_apart_from_its_folder_is_not_guessed_at(tmp_path: Path) -> None:
+def test_checkout_with_a_separate_git_directory_is_not_moved(tmp_path: Path) -> None:
     def make(path: Path) -> Path:
         made = make_repository(path)
         run_git(made, "init", "--quiet", "--separate-git-dir", str(tmp_path / "apart"))
@@ -406,7 +404,7 @@ def test_a_checkout_that_git_keeps_apart_from_its_folder_is_not_guessed_at(tmp_p
 
 
 @pytest.mark.parametrize("branch", ["release", "main"])
-def test_locks_that_a_killed_git_left_are_not_waited_for_for_ever(place: Place, branch: str) -> None:
+def test_waiting_ends_when_a_killed_git_left_its_lock(place: Place, branch: str) -> None:
     run_git(place.top, "branch", "release")
     for name in (f"refs/heads/{branch}.lock", "index.lock"):
         lock = place.top / ".git" / name
@@ -417,7 +415,7 @@ def test_locks_that_a_killed_git_left_are_not_waited_for_for_ever(place: Place, 
     assert run_git(place.top, "rev-parse", branch) == new
 
 
-def test_a_branch_that_git_is_about_to_move_is_not_moved_and_nothing_changes(place: Place) -> None:
+def test_nothing_changes_when_git_holds_the_lock_of_the_branch(place: Place) -> None:
     new = target(place)
     (place.top / ".git" / "refs" / "heads" / "main.lock").write_text("")
     before = fingerprint(place.top)

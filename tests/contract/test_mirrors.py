@@ -60,7 +60,7 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
 
 
-def test_a_worktree_is_made_from_a_mirror_of_the_remote(site: Site) -> None:
+def test_worktree_is_created_from_a_mirror_of_the_remote(site: Site) -> None:
     made = mirror.fetch_mirror(site.home, site.url, site.base)
     assert made == mirror.mirror_of(site.home, site.url)
     assert Path(made.common).parent == Path(os.path.realpath(site.home.root), "mirrors")
@@ -69,7 +69,7 @@ def test_a_worktree_is_made_from_a_mirror_of_the_remote(site: Site) -> None:
     assert (site.folder / "worktrees" / "fix" / "file1.txt").read_text() == "text of file 1\n"
 
 
-def test_a_mirror_is_brought_up_to_date_and_forgets_branches_that_are_gone(site: Site) -> None:
+def test_mirror_is_updated_and_forgets_deleted_branches(site: Site) -> None:
     run_git(site.bare, "branch", "old", "main")
     made = mirror.fetch_mirror(site.home, site.url, site.base)
     new = commit(site.top, "a.txt", "a\n")
@@ -83,7 +83,7 @@ def test_a_mirror_is_brought_up_to_date_and_forgets_branches_that_are_gone(site:
     assert view.commit_of("refs/remotes/origin/old/deeper") == new
 
 
-def test_a_base_that_no_branch_of_the_remote_has_comes_by_a_ref_of_its_own(site: Site) -> None:
+def test_base_outside_of_all_remote_branches_arrives_by_its_own_ref(site: Site) -> None:
     unpushed = commit(site.top, "a.txt", "a\n")
     own = find_repository(str(site.top))
     sending.send_base(View(site.home, own), site.remote, unpushed, seconds=30)
@@ -93,12 +93,12 @@ def test_a_base_that_no_branch_of_the_remote_has_comes_by_a_ref_of_its_own(site:
     assert View(site.home, made).commit_of(unpushed) == unpushed
 
 
-def test_a_base_that_is_nowhere_is_not_there(site: Site) -> None:
+def test_unknown_base_is_reported_missing(site: Site) -> None:
     made = mirror.fetch_mirror(site.home, site.url, "1" * 40)
     assert View(site.home, made).resolve("1" * 40) == [None]
 
 
-def test_a_remote_that_is_away_is_told_and_leaves_nothing_half_made(site: Site) -> None:
+def test_unreachable_remote_is_reported_and_leaves_no_partial_mirror(site: Site) -> None:
     site.bare.rename(site.folder / "gone")
     with pytest.raises(RemoteAway, match=r"project\.git cannot be read"):
         mirror.fetch_mirror(site.home, site.url, site.base)
@@ -107,7 +107,7 @@ def test_a_remote_that_is_away_is_told_and_leaves_nothing_half_made(site: Site) 
     assert View(site.home, made).commit_of(site.base) == site.base
 
 
-def test_many_tasks_at_once_make_one_mirror(site: Site) -> None:
+def test_many_tasks_at_once_create_one_mirror(site: Site) -> None:
     with ThreadPoolExecutor(6) as pool:
         made = list(pool.map(lambda _: mirror.fetch_mirror(site.home, site.url, site.base), range(6)))
     assert set(made) == {mirror.mirror_of(site.home, site.url)}
@@ -115,7 +115,7 @@ def test_many_tasks_at_once_make_one_mirror(site: Site) -> None:
     assert there == {"mark", Path(mirror.mirror_of(site.home, site.url).top).name}
 
 
-def test_neither_hooks_nor_settings_of_the_remote_or_of_an_agent_run(site: Site) -> None:
+def test_mirror_runs_no_hook_or_setting_of_remote_or_agent(site: Site) -> None:
     """An agent owns the mirror's own settings and hooks; git obeys none of them when fleet talks to the remote."""
     trap = site.folder / "trapped"
     made = mirror.fetch_mirror(site.home, site.url, site.base)
@@ -140,7 +140,7 @@ def test_neither_hooks_nor_settings_of_the_remote_or_of_an_agent_run(site: Site)
     assert not trap.exists()
 
 
-def test_a_branch_is_put_back_and_again_is_harmless(site: Site) -> None:
+def test_pushing_a_branch_twice_is_harmless(site: Site) -> None:
     made = mirror.fetch_mirror(site.home, site.url, site.base)
     tip, view = site.work("fix"), View(site.home, made)
     for _ in range(2):
@@ -148,7 +148,7 @@ def test_a_branch_is_put_back_and_again_is_harmless(site: Site) -> None:
     assert site.refs()["refs/heads/fix"] == tip
 
 
-def test_what_is_there_already_is_never_overwritten(site: Site) -> None:
+def test_push_never_overwrites_another_branch(site: Site) -> None:
     run_git(site.top, "checkout", "--quiet", "-b", "fix")
     theirs = commit(site.top, "theirs.txt", "theirs\n")
     run_git(site.top, "push", "--quiet", "origin", "fix")
@@ -161,7 +161,7 @@ def test_what_is_there_already_is_never_overwritten(site: Site) -> None:
     assert (refs["refs/heads/fix"], refs["refs/fleet/runs/fleet-1/2"]) == (theirs, mine)
 
 
-def test_a_remote_that_takes_nothing_says_so(site: Site) -> None:
+def test_rejected_push_is_reported(site: Site) -> None:
     made = mirror.fetch_mirror(site.home, site.url, site.base)
     tip = site.work("fix")
     hook = site.bare / "hooks" / "pre-receive"
@@ -175,7 +175,7 @@ def test_a_remote_that_takes_nothing_says_so(site: Site) -> None:
         sending.send_branch(View(site.home, made), site.remote, "fix", tip, "t/1")
 
 
-def test_receipts_are_commits_that_are_the_same_however_often_they_are_made(site: Site) -> None:
+def test_receipt_commits_are_identical_however_often_they_are_made(site: Site) -> None:
     made = mirror.fetch_mirror(site.home, site.url, site.base)
     view = View(site.home, made)
     first = a_receipt("fleet-a.1/1", made_at=datetime(2026, 3, 1, 12, 0, 0, 5, tzinfo=UTC))
@@ -191,7 +191,7 @@ def test_receipts_are_commits_that_are_the_same_however_often_they_are_made(site
     assert shown == '{"finding": "verified"}'
 
 
-def test_a_branch_goes_on_where_another_host_left_it(site: Site) -> None:
+def test_branch_continues_from_the_tip_of_another_host(site: Site) -> None:
     made = mirror.fetch_mirror(site.home, site.url, site.base)
     run_git(site.top, "checkout", "--quiet", "-b", "fix")
     theirs = commit(site.top, "theirs.txt", "theirs\n")
@@ -209,7 +209,7 @@ def test_a_branch_goes_on_where_another_host_left_it(site: Site) -> None:
     assert view.commit_of("refs/heads/fix") == ahead
 
 
-def test_what_only_the_branch_here_had_is_kept(site: Site) -> None:
+def test_commits_that_only_the_local_branch_had_are_kept(site: Site) -> None:
     made = mirror.fetch_mirror(site.home, site.url, site.base)
     stale = site.work("fix", "stale.txt")
     worktree.remove(site.home, made, str(site.folder / "worktrees" / "fix"))
@@ -223,7 +223,7 @@ def test_what_only_the_branch_here_had_is_kept(site: Site) -> None:
     assert view.commit_of(f"refs/fleet/deleted/fix/{stale[:12]}") == stale and "refs/fleet/deleted" in told
 
 
-def test_a_branch_of_somebody_else_or_one_that_is_checked_out_is_left_alone(site: Site) -> None:
+def test_foreign_or_checked_out_branch_is_left_alone(site: Site) -> None:
     foreign = run_git(site.top, "commit-tree", "HEAD^{tree}", "-m", "from nowhere")
     run_git(site.top, "push", "--quiet", "origin", f"{foreign}:refs/heads/fix")
     made = mirror.fetch_mirror(site.home, site.url, site.base)
@@ -238,7 +238,7 @@ def test_a_branch_of_somebody_else_or_one_that_is_checked_out_is_left_alone(site
     assert view.commit_of("refs/heads/other") == mine
 
 
-def test_a_branch_comes_back_to_the_repository_of_whoever_made_the_task(site: Site) -> None:
+def test_branch_returns_to_the_repository_that_created_the_task(site: Site) -> None:
     made = mirror.fetch_mirror(site.home, site.url, site.base)
     tip = site.work("fix")
     sending.send_branch(View(site.home, made), site.remote, "fix", tip, "t/1")
@@ -251,7 +251,7 @@ def test_a_branch_comes_back_to_the_repository_of_whoever_made_the_task(site: Si
         mirror.bring(home, own, site.url, "--upload-pack=x")
 
 
-def test_the_repository_that_a_task_names_is_used_where_it_is_the_one(site: Site, tmp_path: Path) -> None:
+def test_local_repository_is_used_when_its_remote_is_the_one_of_the_task(site: Site, tmp_path: Path) -> None:
     own = find_repository(str(site.top))
     there = mirror.mirror_of(site.home, site.url)
     assert mirror.repository_at(site.home, str(site.top), site.url, site.base) == own
@@ -262,7 +262,7 @@ def test_the_repository_that_a_task_names_is_used_where_it_is_the_one(site: Site
     assert mirror.repository_at(site.home, str(site.top), site.url, site.base) == there
 
 
-def test_the_secret_in_an_address_is_used_and_not_told(site: Site) -> None:
+def test_secret_in_a_remote_address_is_used_and_never_shown(site: Site) -> None:
     run_git(site.top, "remote", "set-url", "origin", "https://me:hunter2hunter2@127.0.0.1:1/x.git")
     own = find_repository(str(site.top))
     found = remote.remote_of(own)
@@ -274,7 +274,7 @@ def test_the_secret_in_an_address_is_used_and_not_told(site: Site) -> None:
     assert "hunter2" not in str(away.value) + away.value.hint
 
 
-def test_a_project_file_is_that_of_the_base_commit(site: Site) -> None:
+def test_project_file_is_read_from_the_base_commit(site: Site) -> None:
     with_file = commit(site.top, PROJECT_FILES[0], "[ports]\ncount = 7\n")
     run_git(site.top, "push", "--quiet", "origin", "main")
     mirror.fetch_mirror(site.home, site.url, with_file)
@@ -284,7 +284,7 @@ def test_a_project_file_is_that_of_the_base_commit(site: Site) -> None:
         assert Path(folder, PROJECT_FILES[0]).read_text() == text
 
 
-def test_a_project_file_that_is_a_link_or_far_too_long_is_none(site: Site) -> None:
+def test_project_file_is_ignored_when_it_is_a_link_or_too_long(site: Site) -> None:
     (site.top / ".fleet").mkdir()
     (site.top / PROJECT_FILES[0]).symlink_to("/etc/passwd")
     run_git(site.top, "add", "--force", PROJECT_FILES[0])
@@ -319,7 +319,7 @@ def git_daemon(folder: Path) -> Iterator[int]:
         server.wait(10)
 
 
-def test_a_remote_over_the_network(site: Site) -> None:
+def test_mirror_works_over_the_network(site: Site) -> None:
     with git_daemon(site.bare.parent) as port:
         url = f"git://127.0.0.1:{port}/project.git"
         made = mirror.fetch_mirror(site.home, url, site.base)
@@ -331,7 +331,7 @@ def test_a_remote_over_the_network(site: Site) -> None:
         mirror.fetch_mirror(site.home, url, site.base)
 
 
-def test_a_server_that_says_nothing_is_given_up(site: Site) -> None:
+def test_silent_server_is_given_up(site: Site) -> None:
     with closing(socket.socket()) as deaf:
         deaf.bind(("127.0.0.1", 0))
         deaf.listen(5)
@@ -342,7 +342,7 @@ def test_a_server_that_says_nothing_is_given_up(site: Site) -> None:
             remote.talk(view, Remote(url=url, address=url), "ls-remote", "--", url, seconds=0.5)
 
 
-def test_talks_of_one_errand_are_ended_together_and_no_other_is(site: Site) -> None:
+def test_ending_one_errand_ends_only_its_own_connections(site: Site) -> None:
     with closing(socket.socket()) as deaf:
         deaf.bind(("127.0.0.1", 0))
         deaf.listen(5)

@@ -115,7 +115,7 @@ def test_silent_reader_is_ended(scene: Scene, keeping: None, monkeypatch: pytest
     assert git not in gits()
 
 
-def test_reader_ends_when_nobody_asks(scene: Scene, keeping: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reader_ends_when_it_is_idle(scene: Scene, keeping: None, monkeypatch: pytest.MonkeyPatch) -> None:
     scene.view.tip_of(BRANCH)
     end_idle_readers()
     assert len(gits()) == 1

@@ -33,7 +33,7 @@ def put(view: View, remote: Remote, task_id: str, number: int, files: dict[str, 
     assert not_taken(send_receipts(view, remote, {}, parcel(view, task_id, number, files)).refused) == {}
 
 
-def test_artifacts_arrive_on_another_host_as_they_were_but_for_secrets(site: Site) -> None:
+def test_artifacts_arrive_unchanged_except_for_secrets(site: Site) -> None:
     first = a_folder(site.home, secrets=("hunter2hunter2",))
     artifacts = Path(first.artifacts)
     (artifacts / "PLAN_AND_STATUS.md").write_text("half done; the word is hunter2hunter2\n")
@@ -57,7 +57,7 @@ def test_artifacts_arrive_on_another_host_as_they_were_but_for_secrets(site: Sit
     assert fetch_parcel(other, View(other, there), site.remote, "fleet-2") == {}
 
 
-def test_links_pipes_and_far_too_much_stay_behind(site: Site, tmp_path: Path) -> None:
+def test_links_pipes_and_oversized_files_are_not_packed(site: Site, tmp_path: Path) -> None:
     folder = a_folder(site.home)
     artifacts = Path(folder.artifacts)
     (tmp_path / "secret").write_text("secret")
@@ -72,7 +72,7 @@ def test_links_pipes_and_far_too_much_stay_behind(site: Site, tmp_path: Path) ->
     assert len(packed(folder)) <= MOST_FILES
 
 
-def test_nothing_is_unpacked_outside_of_the_artifacts(site: Site, tmp_path: Path) -> None:
+def test_unpacking_writes_only_into_the_artifacts_folder(site: Site, tmp_path: Path) -> None:
     folder = a_folder(site.home)
     artifacts = Path(folder.artifacts)
     (tmp_path / "outside").mkdir()

@@ -30,7 +30,7 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path)
 
 
-def test_a_branch_that_is_another_name_for_one_is_told_by_git(scene: Scene) -> None:
+def test_symbolic_branch_is_resolved_by_git(scene: Scene) -> None:
     run_git(scene.top, "branch", "real", scene.first)
     run_git(scene.top, "branch", "alias", scene.first)
     run_git(scene.top, "pack-refs", "--all", "--prune")
@@ -41,7 +41,7 @@ def test_a_branch_that_is_another_name_for_one_is_told_by_git(scene: Scene) -> N
     assert branch_tip(scene.repository, "alias") == scene.second
 
 
-def test_tips_are_told_as_they_stand(scene: Scene) -> None:
+def test_branch_tip_matches_git_for_present_missing_and_broken_refs(scene: Scene) -> None:
     assert branch_tip(scene.repository, "main") == scene.second
     assert branch_tip(scene.repository, "none") is None
     (Path(scene.repository.common) / "refs" / "heads" / "bad").write_text("nonsense\n")
@@ -50,7 +50,7 @@ def test_tips_are_told_as_they_stand(scene: Scene) -> None:
     assert scene.view.resolve("refs/heads/main", "refs/heads/none") == [scene.second, None]
 
 
-def test_those_who_ask_together_share_looks_that_began_after_they_asked() -> None:
+def test_concurrent_callers_share_a_look_that_began_after_they_asked() -> None:
     shared: Shared[int] = Shared()
     looks: list[float] = []
 
@@ -75,7 +75,7 @@ def test_those_who_ask_together_share_looks_that_began_after_they_asked() -> Non
     assert all(looks[number - 1] >= began for began, number in asked)
 
 
-def test_nobody_is_given_what_was_found_before_they_asked() -> None:
+def test_caller_never_gets_a_result_from_before_it_asked() -> None:
     """The first look finds something, the second fails: whoever waited for the second looks again."""
     shared: Shared[str] = Shared()
     begun, go_on, again, fail_now = (threading.Event() for _ in range(4))
@@ -115,7 +115,7 @@ def test_nobody_is_given_what_was_found_before_they_asked() -> None:
     assert sorted(found) == ["failed", "new", "old"]
 
 
-def test_a_look_that_fails_fails_for_whoever_looked_and_others_look_themselves() -> None:
+def test_failed_look_raises_only_for_its_own_caller() -> None:
     shared: Shared[int] = Shared()
     begun, go_on = threading.Event(), threading.Event()
 

@@ -28,7 +28,7 @@ def changes(place: Place, *words: str) -> list[str]:
     return what_changed(before, snapshot(place.repository))
 
 
-def test_a_view_sees_and_moves_the_repositorys_own_refs(place: Place) -> None:
+def test_view_reads_and_moves_refs_of_the_repository(place: Place) -> None:
     newer = commit(place.top, "new.txt", "x")
     assert place.view.commit_of("main") == newer
     assert place.view.commit_of("--help") is None
@@ -40,7 +40,7 @@ def test_a_view_sees_and_moves_the_repositorys_own_refs(place: Place) -> None:
     assert (place.top / ".git" / "packed-refs").is_file()
 
 
-def test_a_bare_repository_without_logs_has_a_view_too(tmp_path: Path) -> None:
+def test_view_works_for_a_bare_repository_without_logs(tmp_path: Path) -> None:
     top = make_repository(tmp_path / "project")
     run_git(tmp_path, "clone", "--quiet", "--bare", str(top), "bare.git")
     view = View(Home(str(tmp_path / "home")), find_repository(str(tmp_path / "bare.git")))
@@ -48,7 +48,7 @@ def test_a_bare_repository_without_logs_has_a_view_too(tmp_path: Path) -> None:
     assert view.commit_of("new") == run_git(top, "rev-parse", "HEAD")
 
 
-def test_a_sha256_repository_has_a_view_too(tmp_path: Path) -> None:
+def test_view_works_for_a_sha256_repository(tmp_path: Path) -> None:
     run_git(tmp_path, "init", "--quiet", "--object-format=sha256", "project")
     newest = commit(tmp_path / "project", "a.txt", "x")
     view = View(Home(str(tmp_path / "home")), find_repository(str(tmp_path / "project")))
@@ -57,7 +57,7 @@ def test_a_sha256_repository_has_a_view_too(tmp_path: Path) -> None:
     assert len(newest) == 64
 
 
-def test_no_setting_that_runs_something_gets_into_a_view(place: Place) -> None:
+def test_view_contains_no_setting_that_runs_a_program(place: Place) -> None:
     ran = place.folder / "ran"
     evil = f"touch {ran}; cat"
     for key in ("filter.x.clean", "core.fsmonitor", "diff.x.textconv", "core.sshCommand", "diff.external", "alias.log"):
@@ -75,7 +75,7 @@ def test_no_setting_that_runs_something_gets_into_a_view(place: Place) -> None:
     assert evil not in (Path(place.view.path) / "config").read_text()
 
 
-def test_settings_that_decide_about_bytes_are_taken_over_when_the_repository_is_trusted(place: Place) -> None:
+def test_view_copies_content_settings_when_the_repository_is_trusted(place: Place) -> None:
     run_git(place.top, "config", "core.autocrlf", "input")
     run_git(place.top, "config", "core.fileMode", "no")
     (place.folder / 'ignore "me"').write_text("*.tmp\n")
@@ -101,7 +101,7 @@ def test_settings_that_decide_about_bytes_are_taken_over_when_the_repository_is_
     assert taken("core.autocrlf") == "false"
 
 
-def test_lfs_is_taken_over_only_as_it_installs_itself(place: Place) -> None:
+def test_view_copies_lfs_settings_only_in_their_installed_form(place: Place) -> None:
     run_git(place.top, "config", "filter.lfs.clean", "git-lfs clean -- %f")
     run_git(place.top, "config", "filter.lfs.smudge", "git-lfs smudge -- %f")
     run_git(place.top, "config", "filter.lfs.process", "git-lfs filter-process")
@@ -113,14 +113,14 @@ def test_lfs_is_taken_over_only_as_it_installs_itself(place: Place) -> None:
     assert "lfs" not in (Path(place.view.path) / "config").read_text()
 
 
-def test_refs_in_a_form_that_fleet_cannot_read_are_refused_by_name(place: Place) -> None:
+def test_unreadable_ref_format_is_refused_by_name(place: Place) -> None:
     with (place.top / ".git" / "config").open("a") as config:
         config.write("[extensions]\n\trefStorage = reftable\n")
     with pytest.raises(FleetError, match="'reftable'"):
         place.view.make()
 
 
-def test_a_view_that_was_bent_is_made_straight_again(place: Place) -> None:
+def test_altered_view_is_repaired(place: Place) -> None:
     place.view.make()
     refs = Path(place.view.path) / "refs"
     refs.unlink()
@@ -132,7 +132,7 @@ def test_a_view_that_was_bent_is_made_straight_again(place: Place) -> None:
     assert "evil" not in (Path(place.view.path) / "config").read_text()
 
 
-def test_a_view_may_be_made_by_many_at_once(place: Place) -> None:
+def test_many_threads_can_create_a_view_at_once(place: Place) -> None:
     for number in range(10):
         home = Home(str(place.folder / f"home{number}"))
         barrier = threading.Barrier(8)
@@ -148,7 +148,7 @@ def test_a_view_may_be_made_by_many_at_once(place: Place) -> None:
         assert not [*view.glob("refs.*"), *view.glob("objects.*")]
 
 
-def test_ordinary_work_changes_nothing_that_counts(place: Place) -> None:
+def test_ordinary_work_does_not_change_the_fingerprint(place: Place) -> None:
     before = fingerprint(place.repository)
     run_git(place.top, "init", "--quiet", "--bare", "../other.git")
     assert changes(place, "remote", "add", "origin", "../other.git") == ["remote.origin.url was added"]
@@ -170,21 +170,21 @@ def test_ordinary_work_changes_nothing_that_counts(place: Place) -> None:
         *("include.path", "submodule.x.update", "lfs.customtransfer.x.path", "made.up"),
     ],
 )
-def test_a_setting_that_could_run_something_counts_and_is_named(place: Place, key: str) -> None:
+def test_setting_that_could_run_a_program_changes_the_fingerprint_and_is_named(place: Place, key: str) -> None:
     assert changes(place, "config", key, "one") == [f"{key} was added"]
     assert changes(place, "config", key, "two") == [f"{key} was changed"]
     assert changes(place, "config", "--add", key, "three") == [f"{key} was changed"]
     assert changes(place, "config", "--unset-all", key) == [f"{key} was removed"]
 
 
-def test_a_file_that_the_settings_include_counts(place: Place) -> None:
+def test_file_included_by_settings_changes_the_fingerprint(place: Place) -> None:
     run_git(place.top, "config", "include.path", "../shared.gitconfig")
     before = snapshot(place.repository)
     (place.top / "shared.gitconfig").write_text("[core]\n\tfsmonitor = evil\n")
     assert what_changed(before, snapshot(place.repository)) == ["core.fsmonitor was added"]
 
 
-def test_hooks_and_attributes_count_by_content_and_by_their_right_to_be_run(place: Place) -> None:
+def test_fingerprint_covers_content_and_permissions_of_hooks_and_attributes(place: Place) -> None:
     hook = place.top / ".git" / "hooks" / "pre-commit"
     before = snapshot(place.repository)
     hook.write_text("#!/bin/sh\n")
@@ -205,7 +205,7 @@ def test_hooks_and_attributes_count_by_content_and_by_their_right_to_be_run(plac
     assert what_changed(before, snapshot(place.repository)) == ["info/attributes was added"]
 
 
-def test_what_an_agent_made_unreadable_counts_and_hangs_nobody(place: Place) -> None:
+def test_unreadable_files_change_the_fingerprint_and_block_nothing(place: Place) -> None:
     before = snapshot(place.repository)
     config = place.top / ".git" / "config"
     os.mkfifo(place.top / ".git" / "hooks" / "pre-push")

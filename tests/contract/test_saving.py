@@ -20,14 +20,14 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path)
 
 
-def test_nothing_is_saved_where_git_holds_everything(scene: Scene) -> None:
+def test_nothing_is_saved_when_git_holds_everything(scene: Scene) -> None:
     commit(scene.work, "done.txt", "done")
     saved = scene.save()
     assert (saved.ref, saved.refs, saved.commands, saved.left_out) == (None, (), (), ())
     assert run_git(scene.top, "for-each-ref", "refs/fleet") == ""
 
 
-def test_changed_files_come_back(scene: Scene) -> None:
+def test_changed_files_are_restored(scene: Scene) -> None:
     write(scene.work / "file1.txt", NUL)
     (scene.work / "file2.txt").unlink()
     back = scene.bring_back(scene.save())
@@ -36,7 +36,7 @@ def test_changed_files_come_back(scene: Scene) -> None:
     assert (back / "file3.txt").exists()
 
 
-def test_untracked_files_come_back_whatever_their_names(scene: Scene) -> None:
+def test_untracked_files_are_restored_whatever_their_names(scene: Scene) -> None:
     names = [
         b"plain",
         b"new\nline",
@@ -62,7 +62,7 @@ def test_untracked_files_come_back_whatever_their_names(scene: Scene) -> None:
     assert os.access(back / "run.sh", os.X_OK)
 
 
-def test_ignored_files_come_back_but_not_what_tools_make_again(scene: Scene) -> None:
+def test_ignored_files_are_restored_except_build_outputs(scene: Scene) -> None:
     write(scene.work / ".env", "KEY=secret\n")
     write(scene.work / "data" / "app.db", NUL)
     write(scene.work / "build" / "out" / "report.txt", "report")
@@ -76,7 +76,7 @@ def test_ignored_files_come_back_but_not_what_tools_make_again(scene: Scene) -> 
     assert not (back / "build" / "node_modules").exists()
 
 
-def test_a_folder_named_target_is_skipped_only_where_a_tool_marked_it(scene: Scene) -> None:
+def test_folder_named_target_is_skipped_only_when_a_tool_marked_it(scene: Scene) -> None:
     write(scene.work / "target" / "mine.txt", "mine")
     write(scene.work / "sub" / "target" / "CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55")
     back = scene.bring_back(scene.save())
@@ -84,7 +84,7 @@ def test_a_folder_named_target_is_skipped_only_where_a_tool_marked_it(scene: Sce
     assert not (back / "sub").exists()
 
 
-def test_what_setup_put_there_is_saved_only_if_it_was_changed(scene: Scene) -> None:
+def test_setup_files_are_saved_only_when_they_changed(scene: Scene) -> None:
     write(scene.work / ".env", "KEY=1\n")
     found = (scene.work / ".env").stat()
     as_made = scene.place(made={".env": (found.st_size, found.st_mtime_ns)})
@@ -94,7 +94,7 @@ def test_what_setup_put_there_is_saved_only_if_it_was_changed(scene: Scene) -> N
     assert (scene.bring_back(scene.save(as_made)) / ".env").read_text() == "KEY=2\n"
 
 
-def test_too_much_that_is_ignored_is_named_and_nothing_is_saved(scene: Scene) -> None:
+def test_ignored_files_are_named_and_not_saved_when_they_are_too_large(scene: Scene) -> None:
     write(scene.work / "big.db", b"x" * (2 << 20))
     write(scene.work / "small.db", b"x" * 10)
     write(scene.work / "file1.txt", "changed")
@@ -105,7 +105,7 @@ def test_too_much_that_is_ignored_is_named_and_nothing_is_saved(scene: Scene) ->
     assert scene.save(max_ignored_mb=3).too_large == ()
 
 
-def test_ignored_files_are_neither_saved_nor_counted_where_they_may_go(scene: Scene) -> None:
+def test_ignored_files_are_neither_saved_nor_counted_when_they_may_be_lost(scene: Scene) -> None:
     write(scene.work / "big.db", b"x" * (2 << 20))
     assert scene.save(max_ignored_mb=1, with_ignored=False).ref is None
     write(scene.work / "file1.txt", "changed")
@@ -114,7 +114,7 @@ def test_ignored_files_are_neither_saved_nor_counted_where_they_may_go(scene: Sc
     assert not (back / "big.db").exists()
 
 
-def test_what_was_staged_and_then_changed_again_comes_back_both_ways(scene: Scene) -> None:
+def test_staged_and_later_changes_of_a_file_are_both_restored(scene: Scene) -> None:
     write(scene.work / "file1.txt", "staged")
     scene.git("add", "file1.txt")
     write(scene.work / "file1.txt", "later")
@@ -123,7 +123,7 @@ def test_what_was_staged_and_then_changed_again_comes_back_both_ways(scene: Scen
     assert (scene.folder / "repo-fleet-1-1-staged" / "file1.txt").read_text() == "staged"
 
 
-def test_stashes_of_the_branch_come_back_and_others_are_left_alone(scene: Scene) -> None:
+def test_stashes_of_the_branch_are_restored_and_others_left_alone(scene: Scene) -> None:
     write(scene.top / "file2.txt", "the user's")
     run_git(scene.top, "stash")
     write(scene.work / "file1.txt", "stashed")
@@ -135,14 +135,14 @@ def test_stashes_of_the_branch_come_back_and_others_are_left_alone(scene: Scene)
     assert (scene.top / "file2.txt").read_text() == "text of file 2\n"
 
 
-def test_a_stash_that_was_saved_once_is_not_saved_again(scene: Scene) -> None:
+def test_stash_is_not_saved_twice(scene: Scene) -> None:
     write(scene.work / "file1.txt", "stashed")
     scene.git("stash")
     assert scene.save().ref == "refs/fleet/saved/fleet-1/1"
     assert scene.save().ref is None
 
 
-def test_detached_commits_and_amended_ones_come_back(scene: Scene) -> None:
+def test_detached_and_amended_commits_are_restored(scene: Scene) -> None:
     first = commit(scene.work, "file1.txt", "before amending")
     scene.git("commit", "--quiet", "--amend", "--message=amended")
     scene.git("checkout", "--quiet", "--detach")
@@ -153,7 +153,7 @@ def test_detached_commits_and_amended_ones_come_back(scene: Scene) -> None:
     assert run_git(scene.top, "show", f"{loose}:loose.txt") == "nobody's"
 
 
-def test_a_detached_commit_that_was_left_again_comes_back(scene: Scene) -> None:
+def test_detached_commit_is_restored_when_head_moved_away_from_it(scene: Scene) -> None:
     scene.git("checkout", "--quiet", "--detach")
     loose = commit(scene.work, "loose.txt", "nobody's")
     scene.git("checkout", "--quiet", BRANCH)
@@ -169,7 +169,7 @@ def test_commits_of_the_branch_stay_on_the_branch(scene: Scene) -> None:
     assert saved.ref is None
 
 
-def test_a_rebase_in_progress_comes_back_with_both_sides_of_its_conflict(scene: Scene) -> None:
+def test_rebase_in_progress_is_restored_with_both_sides_of_its_conflict(scene: Scene) -> None:
     commit(scene.top, "file1.txt", "theirs\n")
     commit(scene.work, "first.txt", "first")
     commit(scene.work, "file1.txt", "ours\n")
@@ -187,7 +187,7 @@ def test_a_rebase_in_progress_comes_back_with_both_sides_of_its_conflict(scene: 
     assert (scene.tip(), run_git(scene.top, "cat-file", "-t", head)) == (before, "commit")
 
 
-def test_what_a_failing_hook_kept_from_being_committed_comes_back(scene: Scene) -> None:
+def test_changes_are_restored_when_a_failing_hook_prevented_their_commit(scene: Scene) -> None:
     hook = scene.top / ".git" / "hooks" / "pre-commit"
     write(hook, "#!/bin/sh\nexit 1\n")
     hook.chmod(0o755)
@@ -207,7 +207,7 @@ def with_submodule(scene: Scene) -> Path:
     return scene.work / "lib"
 
 
-def test_a_submodule_comes_back_with_its_own_commits_and_its_changed_files(scene: Scene) -> None:
+def test_submodule_is_restored_with_its_commits_and_changed_files(scene: Scene) -> None:
     lib = with_submodule(scene)
     own = commit(lib, "own.txt", "own")
     write(lib / "file1.txt", NUL)
@@ -223,12 +223,12 @@ def test_a_submodule_comes_back_with_its_own_commits_and_its_changed_files(scene
     assert run_git(scene.top, "fsck", "--no-dangling") == ""
 
 
-def test_an_unchanged_submodule_needs_no_saving(scene: Scene) -> None:
+def test_unchanged_submodule_is_not_saved(scene: Scene) -> None:
     with_submodule(scene)
     assert scene.save().ref is None
 
 
-def test_a_commit_that_a_submodule_left_behind_comes_back(scene: Scene) -> None:
+def test_commit_that_a_submodule_moved_away_from_is_restored(scene: Scene) -> None:
     lib = with_submodule(scene)
     own = commit(lib, "own.txt", "own")
     run_git(lib, "checkout", "--quiet", "HEAD^")
@@ -236,7 +236,7 @@ def test_a_commit_that_a_submodule_left_behind_comes_back(scene: Scene) -> None:
     assert run_git(scene.top, "show", f"{own}:own.txt") == "own"
 
 
-def test_a_repository_that_was_committed_as_a_link_comes_back(scene: Scene) -> None:
+def test_nested_repository_committed_as_a_link_is_restored(scene: Scene) -> None:
     own = commit(make_repository(scene.work / "inner"), "own.txt", "own")
     scene.git("add", "inner")
     scene.git("commit", "--quiet", "--message=a link to what only lies here")
@@ -245,7 +245,7 @@ def test_a_repository_that_was_committed_as_a_link_comes_back(scene: Scene) -> N
     assert run_git(scene.top, "show", f"{own}:own.txt") == "own"
 
 
-def test_a_submodule_that_is_no_longer_checked_out_comes_back(scene: Scene) -> None:
+def test_submodule_that_is_no_longer_checked_out_is_restored(scene: Scene) -> None:
     own = commit(with_submodule(scene), "own.txt", "own")
     scene.git("submodule", "--quiet", "deinit", "--force", "lib")
     scene.bring_back(scene.save())
@@ -253,7 +253,7 @@ def test_a_submodule_that_is_no_longer_checked_out_comes_back(scene: Scene) -> N
 
 
 @pytest.mark.parametrize("place", ["build/inner", "venv/inner"])
-def test_a_repository_in_a_folder_that_is_ignored_or_only_named_so_comes_back(scene: Scene, place: str) -> None:
+def test_nested_repository_in_an_ignored_folder_is_restored(scene: Scene, place: str) -> None:
     inner = make_repository(scene.work / place)
     own = commit(inner, "own.txt", "own")
     back = scene.bring_back(scene.save())
@@ -261,7 +261,7 @@ def test_a_repository_in_a_folder_that_is_ignored_or_only_named_so_comes_back(sc
     assert run_git(scene.top, "cat-file", "-t", own) == "commit"
 
 
-def test_a_stash_in_a_repository_inside_comes_back(scene: Scene) -> None:
+def test_stash_of_a_nested_repository_is_restored(scene: Scene) -> None:
     inner = make_repository(scene.work / "inner")
     write(inner / "file1.txt", "stashed inside")
     run_git(inner, "stash")
@@ -271,7 +271,7 @@ def test_a_stash_in_a_repository_inside_comes_back(scene: Scene) -> None:
     assert run_git(scene.top, "show", f"{stash}:file1.txt") == "stashed inside"
 
 
-def test_a_repository_that_the_agent_made_comes_back(scene: Scene) -> None:
+def test_repository_created_by_the_agent_is_restored(scene: Scene) -> None:
     inner = make_repository(scene.work / "inner" / "deep")
     own = commit(inner, "own.txt", "own")
     make_repository(inner / "deeper")
@@ -282,7 +282,7 @@ def test_a_repository_that_the_agent_made_comes_back(scene: Scene) -> None:
     assert run_git(scene.top, "cat-file", "-t", own) == "commit"
 
 
-def test_the_git_folder_of_a_shallow_clone_comes_back_as_files(scene: Scene) -> None:
+def test_git_folder_of_a_shallow_clone_is_restored_as_files(scene: Scene) -> None:
     source = make_repository(scene.folder / "source")
     commit(source, "more.txt", "more")
     scene.git("clone", "--quiet", "--depth=1", f"file://{source}", "shallow")
@@ -295,7 +295,7 @@ def test_the_git_folder_of_a_shallow_clone_comes_back_as_files(scene: Scene) -> 
     assert run_git(scene.top, "fsck", "--no-dangling") == ""
 
 
-def test_a_folder_that_git_takes_for_its_own_comes_back_under_another_name(scene: Scene) -> None:
+def test_folder_with_a_name_reserved_by_git_is_restored_under_another_name(scene: Scene) -> None:
     write(scene.work / "odd" / ".git" / "notes.txt", "not a repository")
     write(scene.work / "git~1" / "x", "short name")
     write(scene.work / "junk" / ".git", "no pointer")
@@ -305,7 +305,7 @@ def test_a_folder_that_git_takes_for_its_own_comes_back_under_another_name(scene
     assert (back / "junk" / ".git-saved").read_text() == "no pointer"
 
 
-def test_a_repository_in_the_worktrees_own_place_is_saved_too(scene: Scene) -> None:
+def test_repository_in_place_of_the_worktree_is_saved(scene: Scene) -> None:
     write(scene.work / "file1.txt", "changed")
     (scene.work / ".git").unlink()
     scene.git("init", "--quiet")
@@ -315,7 +315,7 @@ def test_a_repository_in_the_worktrees_own_place_is_saved_too(scene: Scene) -> N
     assert run_git(scene.top, "cat-file", "-t", own) == "commit"
 
 
-def test_a_worktree_without_its_git_folder_is_saved_against_its_branch(scene: Scene) -> None:
+def test_worktree_without_its_git_folder_is_saved_against_its_branch(scene: Scene) -> None:
     write(scene.work / "file1.txt", "changed")
     saved = scene.save(scene.place(admin=None))
     assert saved.commit is not None
@@ -323,7 +323,7 @@ def test_a_worktree_without_its_git_folder_is_saved_against_its_branch(scene: Sc
     assert run_git(scene.top, "rev-parse", f"{saved.commit}^") == scene.base
 
 
-def test_line_ends_and_filters_do_not_change_what_is_saved(scene: Scene) -> None:
+def test_saved_bytes_are_not_changed_by_line_ends_and_filters(scene: Scene) -> None:
     commit(scene.work, ".gitattributes", "*.txt text eol=lf\n*.bin filter=crypt\n")
     write(scene.work / "mixed.txt", b"one\r\ntwo\nthree\r\n")
     write(scene.work / "secret.bin", "plain")
@@ -332,7 +332,7 @@ def test_line_ends_and_filters_do_not_change_what_is_saved(scene: Scene) -> None
     assert (back / "secret.bin").read_text() == "plain"
 
 
-def test_encrypted_files_that_were_not_changed_are_not_saved_in_plain_text(scene: Scene) -> None:
+def test_unchanged_encrypted_files_are_not_saved_as_plain_text(scene: Scene) -> None:
     run_git(scene.top, "config", "filter.swap.clean", "tr a-z b-za")
     run_git(scene.top, "config", "filter.swap.smudge", "tr b-za a-z")
     commit(scene.work, ".gitattributes", "*.sec filter=swap\n")
@@ -346,7 +346,7 @@ def test_encrypted_files_that_were_not_changed_are_not_saved_in_plain_text(scene
     assert run_git(scene.top, "show", f"{saved.commit}:one.sec") == "changed"
 
 
-def test_a_repository_with_long_ids_is_saved_too(tmp_path: Path) -> None:
+def test_repository_with_long_object_ids_is_saved(tmp_path: Path) -> None:
     (tmp_path / "repo").mkdir()
     run_git(tmp_path / "repo", "init", "--quiet", "--initial-branch=main", "--object-format=sha256")
     scene = Scene(tmp_path)
@@ -361,13 +361,13 @@ def test_a_repository_with_long_ids_is_saved_too(tmp_path: Path) -> None:
     assert run_git(scene.top, "cat-file", "-t", loose) == "commit"
 
 
-def test_what_has_no_content_is_named(scene: Scene) -> None:
+def test_files_without_content_are_named(scene: Scene) -> None:
     os.mkfifo(scene.work / "pipe")
     write(scene.work / "file1.txt", "changed")
     assert [(note.path, note.why) for note in scene.save().left_out] == [("pipe", "no plain file")]
 
 
-def test_a_link_that_took_a_folders_place_is_saved_as_a_link(scene: Scene) -> None:
+def test_link_in_place_of_a_folder_is_saved_as_a_link(scene: Scene) -> None:
     commit(scene.work, "docs/a.txt", "a")
     outside = scene.folder / "outside"
     write(outside / "a.txt", "the user's own")
@@ -378,7 +378,7 @@ def test_a_link_that_took_a_folders_place_is_saved_as_a_link(scene: Scene) -> No
     assert run_git(scene.top, "ls-tree", "-r", str(saved.commit), "docs").split()[0] == "120000"
 
 
-def test_what_an_agent_locked_is_opened(scene: Scene) -> None:
+def test_files_are_saved_when_an_agent_removed_their_permissions(scene: Scene) -> None:
     write(scene.work / "locked" / "in" / "file", "in")
     (scene.work / "locked" / "in" / "file").chmod(0)
     (scene.work / "locked" / "in").chmod(0)
@@ -388,7 +388,7 @@ def test_what_an_agent_locked_is_opened(scene: Scene) -> None:
     assert (scene.bring_back(saved) / "locked" / "in" / "file").read_text() == "in"
 
 
-def test_a_run_that_is_saved_again_keeps_both(scene: Scene) -> None:
+def test_saving_a_run_twice_keeps_both(scene: Scene) -> None:
     refs = []
     for text in ("one", "two", "three"):
         write(scene.work / "file1.txt", text)
@@ -397,7 +397,7 @@ def test_a_run_that_is_saved_again_keeps_both(scene: Scene) -> None:
     assert [run_git(scene.top, "show", f"{ref}:file1.txt") for ref in refs] == ["one", "two", "three"]
 
 
-def test_what_was_saved_is_listed_and_can_be_let_go(scene: Scene) -> None:
+def test_saved_work_is_listed_and_can_be_dropped(scene: Scene) -> None:
     inner = make_repository(scene.work / "inner")
     commit(inner, "own.txt", "own")
     saved = scene.save()
@@ -409,19 +409,19 @@ def test_what_was_saved_is_listed_and_can_be_let_go(scene: Scene) -> None:
     assert run_git(scene.top, "for-each-ref", "refs/fleet") == ""
 
 
-def test_only_what_fleet_saved_can_be_let_go(scene: Scene) -> None:
+def test_only_refs_saved_by_fleet_can_be_dropped(scene: Scene) -> None:
     with pytest.raises(FleetError, match="nothing that fleet saved"):
         forget(scene.view, f"refs/heads/{BRANCH}")
     assert scene.tip() == scene.base
 
 
-def test_a_name_that_cannot_be_a_refs_is_refused(scene: Scene) -> None:
+def test_name_that_is_no_valid_ref_is_refused(scene: Scene) -> None:
     for name in ("../../heads/main", "a b", "", "x.lock", "a/b"):
         with pytest.raises(FleetError, match="cannot be part of a ref"):
             save(scene.home, scene.view, scene.place(), name, 1)
 
 
-def test_a_log_that_names_nonsense_stops_nothing(scene: Scene) -> None:
+def test_invalid_log_is_ignored(scene: Scene) -> None:
     with (scene.admin / "logs" / "HEAD").open("ab") as log:
         log.write(b"\xff" * 300 + b"\n" + b"a" * 40 + b" " + b"b" * 40 + b" x\tcommit\n\0\n")
     write(scene.admin / "ORIG_HEAD", "refs/heads/main\n")

@@ -32,7 +32,7 @@ def mode(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 
-def test_named_files_come_with_their_folders_private_to_their_owner(top: Path, here: Path) -> None:
+def test_named_files_are_copied_with_their_folders_and_private_modes(top: Path, here: Path) -> None:
     put(top / ".env")
     put(top / "config" / "deep" / "master.key", mode=0o666)
     put(top / "bin" / "tool", mode=0o755)
@@ -49,7 +49,7 @@ def test_named_files_come_with_their_folders_private_to_their_owner(top: Path, h
     assert (here / ".env").stat().st_mtime_ns == (top / ".env").stat().st_mtime_ns
 
 
-def test_globs_and_directories_name_what_is_in_them(top: Path, here: Path) -> None:
+def test_globs_and_directories_copy_their_content(top: Path, here: Path) -> None:
     for name in (".env", ".env.local", "certs/a.pem", "certs/sub/b.pem", "certs/.hidden", "x/one.key", "x/y/two.key"):
         put(top / name)
     done = copy_in(str(top), str(here), [".env*", "certs", "**/*.key", "*.none"])
@@ -58,7 +58,7 @@ def test_globs_and_directories_name_what_is_in_them(top: Path, here: Path) -> No
     assert done.missing == ("*.none",)
 
 
-def test_what_is_in_the_worktree_already_is_left_alone(top: Path, here: Path, tmp_path: Path) -> None:
+def test_existing_files_of_the_worktree_are_not_overwritten(top: Path, here: Path, tmp_path: Path) -> None:
     for name in (".env", "a/b", "c/d"):
         put(top / name)
     put(here / ".env", "mine\n", 0o640)
@@ -74,7 +74,7 @@ def test_what_is_in_the_worktree_already_is_left_alone(top: Path, here: Path, tm
     assert done.refused == ("a/b: a is a link or no directory",)
 
 
-def test_nothing_from_outside_of_the_repository_is_copied(top: Path, here: Path, tmp_path: Path) -> None:
+def test_files_outside_of_the_repository_are_not_copied(top: Path, here: Path, tmp_path: Path) -> None:
     put(tmp_path / "outside" / "precious")
     (top / "link").symlink_to(tmp_path / "outside" / "precious")
     (top / "folder").symlink_to(tmp_path / "outside")
@@ -92,7 +92,7 @@ def test_nothing_from_outside_of_the_repository_is_copied(top: Path, here: Path,
     assert "kept/file: a link" in done.left_out
 
 
-def test_a_file_that_is_too_large_is_refused_by_name(top: Path, here: Path) -> None:
+def test_file_that_is_too_large_is_refused_by_name(top: Path, here: Path) -> None:
     with (top / "huge.bin").open("wb") as file:
         file.truncate(copying.LONGEST_FILE + 1)
     done = copy_in(str(top), str(here), ["huge.bin"])
@@ -100,7 +100,7 @@ def test_a_file_that_is_too_large_is_refused_by_name(top: Path, here: Path) -> N
     assert not (here / "huge.bin").exists()
 
 
-def test_worktreeinclude_copies_what_it_names_and_git_ignores(top: Path, here: Path) -> None:
+def test_worktreeinclude_copies_the_ignored_files_that_it_names(top: Path, here: Path) -> None:
     commit(top, ".gitignore", ".env*\n*.local\n/cache/\n*odd*\n")
     commit(top, "tracked.local", "tracked\n")
     for name in (
@@ -123,6 +123,6 @@ def test_worktreeinclude_copies_what_it_names_and_git_ignores(top: Path, here: P
     assert (done.missing, done.refused) == ((), ())
 
 
-def test_without_names_nothing_is_copied(top: Path, here: Path) -> None:
+def test_nothing_is_copied_when_no_files_are_named(top: Path, here: Path) -> None:
     put(top / ".env")
     assert copy_in(str(top), str(here), []) == copying.Copied()

@@ -62,7 +62,7 @@ class Watched:
         return True
 
 
-def test_the_outlook_reads_no_task_when_it_counts(tmp_path: Path) -> None:
+def test_outlook_counts_tasks_from_indexes_alone(tmp_path: Path) -> None:
     queue = Watched(tmp_path)
     queue.add()
     found = queue.outlook()
@@ -74,7 +74,7 @@ def test_the_outlook_reads_no_task_when_it_counts(tmp_path: Path) -> None:
     queue.close()
 
 
-def test_the_outlook_sorts_no_tasks_when_it_looks_why_they_wait(tmp_path: Path) -> None:
+def test_outlook_finds_reasons_for_waiting_without_sorting(tmp_path: Path) -> None:
     queue = Watched(tmp_path)
     queue.add()
     assert "no host offers gpu (1 task waits for it)" in queue.outlook().reasons

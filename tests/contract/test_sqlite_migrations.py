@@ -84,7 +84,7 @@ def killed(process: subprocess.Popen[str]) -> None:
     assert process.returncode == -signal.SIGKILL
 
 
-def test_a_new_file_gets_the_whole_schema_and_is_its_owners_alone(tmp_path: Path) -> None:
+def test_new_file_gets_the_whole_schema_and_private_modes(tmp_path: Path) -> None:
     path = tmp_path / "fleet.db"
     store = SqliteStore(str(path), make=True)
     store.tasks.add(a_task())
@@ -95,7 +95,7 @@ def test_a_new_file_gets_the_whole_schema_and_is_its_owners_alone(tmp_path: Path
     assert apsw.Connection(str(path)).pragma("journal_mode") == "wal"
 
 
-def test_the_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:
+def test_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         store = SqliteStore(str(tmp_path / "fleet.db"), make=True)
@@ -106,11 +106,11 @@ def test_the_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:
         os.umask(before)
 
 
-def test_the_migrations_are_numbered_without_gaps_up_to_the_schema_this_fleet_knows() -> None:
+def test_migrations_are_numbered_without_gaps_up_to_the_known_schema() -> None:
     assert [number for number, _ in named_sql.migrations("sqlite")] == list(range(1, SCHEMA_VERSION + 1))
 
 
-def test_opening_again_keeps_what_is_there(tmp_path: Path) -> None:
+def test_opening_again_keeps_the_content(tmp_path: Path) -> None:
     path = str(tmp_path / "fleet.db")
     task = a_task()
     for _ in range(2):
@@ -124,14 +124,14 @@ def test_opening_again_keeps_what_is_there(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_file_is_made_only_when_asked_for(tmp_path: Path) -> None:
+def test_file_is_created_only_when_requested(tmp_path: Path) -> None:
     with pytest.raises(StoreFault, match="there is no database") as refused:
         SqliteStore(str(tmp_path / "fleet.db"))
     assert refused.value.hint
     assert list(tmp_path.iterdir()) == []
 
 
-def test_processes_that_make_the_same_file_at_once_all_succeed(tmp_path: Path) -> None:
+def test_processes_that_create_the_same_file_at_once_all_succeed(tmp_path: Path) -> None:
     for attempt in range(4):
         path = tmp_path / f"fleet-{attempt}.db"
         makers = [subprocess.Popen([sys.executable, "-c", MAKE, path], stderr=subprocess.PIPE) for _ in range(8)]
@@ -143,7 +143,7 @@ def test_processes_that_make_the_same_file_at_once_all_succeed(tmp_path: Path) -
 @pytest.mark.parametrize(
     "stop", [*(f"{where}-{FIRST + step}" for step in (0, 2, 4) for where in ("before", "in")), "after"]
 )
-def test_an_upgrade_killed_anywhere_leaves_a_whole_version_and_can_go_on(tmp_path: Path, stop: str) -> None:
+def test_killed_upgrade_leaves_a_whole_version_and_can_continue(tmp_path: Path, stop: str) -> None:
     path = tmp_path / "fleet.db"
     store = SqliteStore(str(path), make=True)
     task = a_task()
@@ -160,7 +160,7 @@ def test_an_upgrade_killed_anywhere_leaves_a_whole_version_and_can_go_on(tmp_pat
     assert connection.execute("select id from tasks").get == task.id
 
 
-def test_an_upgrade_killed_again_and_again_gets_there(tmp_path: Path) -> None:
+def test_upgrade_completes_when_it_is_killed_repeatedly(tmp_path: Path) -> None:
     path, seed = tmp_path / "fleet.db", 20260301
     sys.stdout.write(f"seed {seed}\n")
     chance = random.Random(seed)
@@ -174,7 +174,7 @@ def test_an_upgrade_killed_again_and_again_gets_there(tmp_path: Path) -> None:
     assert set(steps_in(path).values()) == {TABLES}
 
 
-def test_two_upgrades_at_once_do_each_step_once(tmp_path: Path) -> None:
+def test_two_upgrades_at_once_run_each_step_once(tmp_path: Path) -> None:
     path = tmp_path / "fleet.db"
     SqliteStore(str(path), make=True).close()
     first = migrate(path, f"before-{FIRST + 1}")
@@ -186,7 +186,7 @@ def test_two_upgrades_at_once_do_each_step_once(tmp_path: Path) -> None:
     assert apsw.Connection(str(path)).execute(f"select count(*), max(x) from step_{step}_0").get == (1, step + 100)
 
 
-def test_a_step_that_fails_leaves_the_version_before_it(tmp_path: Path) -> None:
+def test_failed_step_leaves_the_version_before_it(tmp_path: Path) -> None:
     path = tmp_path / "fleet.db"
     connection = Connection(str(path), make=True)
     with pytest.raises(StoreFault, match="the database refused"):
@@ -196,7 +196,7 @@ def test_a_step_that_fails_leaves_the_version_before_it(tmp_path: Path) -> None:
     assert (version_of(path), steps_in(path)[FIRST], steps_in(path)[FIRST + 1]) == (FIRST, 1, 0)
 
 
-def test_a_file_killed_while_it_was_made_can_be_made_again(tmp_path: Path) -> None:
+def test_file_is_created_again_when_its_creation_was_killed(tmp_path: Path) -> None:
     path = tmp_path / "fleet.db"
     path.touch(0o600)
     with pytest.raises(SchemaMismatch):
@@ -205,7 +205,7 @@ def test_a_file_killed_while_it_was_made_can_be_made_again(tmp_path: Path) -> No
     assert version_of(path) == SCHEMA_VERSION
 
 
-def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "fleet.db"
     connection = Connection(str(path), make=True)
     connection.migrate([(SCHEMA_VERSION + 1, "create table later (x)")])
@@ -218,7 +218,7 @@ def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [False, True])
-def test_an_older_schema_is_refused_with_the_way_to_bring_it_up_to_date(
+def test_older_schema_is_refused_with_a_hint_to_upgrade(
     tmp_path: Path, make: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "fleet.db"
@@ -234,7 +234,7 @@ def test_an_older_schema_is_refused_with_the_way_to_bring_it_up_to_date(
     "content", [b"this is no database\n" * 100, b"\x00" * 5_000, b"SQLite format 3\x00" + b"x" * 5_000]
 )
 @pytest.mark.parametrize("make", [False, True])
-def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path, content: bytes, make: bool) -> None:
+def test_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path, content: bytes, make: bool) -> None:
     path = tmp_path / "fleet.db"
     path.write_bytes(content)
     with pytest.raises(StoreFault, match=r"not a fleet database|damaged") as refused:
@@ -243,13 +243,13 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path, co
     assert path.read_bytes() == content
 
 
-def test_a_folder_in_the_place_of_the_file_is_refused(tmp_path: Path) -> None:
+def test_folder_in_place_of_the_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "fleet.db").mkdir()
     with pytest.raises(StoreFault, match="cannot be opened"):
         SqliteStore(str(tmp_path / "fleet.db"))
 
 
-def test_a_file_that_cannot_be_written_is_refused_in_words(tmp_path: Path) -> None:
+def test_unwritable_file_is_refused_with_an_explanation(tmp_path: Path) -> None:
     require(os.geteuid() == 0, "a read-only database: it takes root to become somebody who may only read")
     folder = Path(tempfile.mkdtemp())
     try:

@@ -23,7 +23,7 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path / "fleet.db")
 
 
-def test_what_is_folded_every_second_does_not_wait_for_the_disk_and_an_end_does(path: str) -> None:
+def test_folding_does_not_wait_for_the_disk_and_ending_does(path: str) -> None:
     store = SqliteStore(path, make=True)
     claim = a_claim(store)
     assert synchronous(store) == NORMAL
@@ -40,7 +40,7 @@ def test_what_is_folded_every_second_does_not_wait_for_the_disk_and_an_end_does(
     store.close()
 
 
-def test_others_see_a_settled_task_and_its_ended_run_at_the_same_moment(path: str) -> None:
+def test_settled_task_and_ended_run_become_visible_together(path: str) -> None:
     ours, theirs = SqliteStore(path, make=True), SqliteStore(path)
     store, seen = ours, theirs
     claim = a_claim(ours)
@@ -54,7 +54,7 @@ def test_others_see_a_settled_task_and_its_ended_run_at_the_same_moment(path: st
     theirs.close()
 
 
-def test_whoever_does_not_ask_for_the_history_does_not_pay_for_it(path: str) -> None:
+def test_tasks_are_read_without_the_history(path: str) -> None:
     store = SqliteStore(path, make=True)
     run = store.runs.begin(a_claim(store, id="t-1"), a_run())
     store.close()

@@ -103,7 +103,7 @@ def version(path: Path) -> object:
 
 
 @pytest.mark.usefixtures("newer_fleet")
-def test_an_older_database_is_brought_up_to_date_where_that_is_asked_for(old: Path) -> None:
+def test_older_database_is_upgraded_when_requested(old: Path) -> None:
     with pytest.raises(SchemaMismatch, match=f"needs {NEW}"):
         SqliteStore(str(old))
     assert version(old) == SCHEMA_VERSION
@@ -166,7 +166,7 @@ def test_an_older_fleet_names_the_way_back_when_a_newer_one_upgraded(
 
 
 @pytest.mark.usefixtures("newer_fleet")
-def test_building_a_table_anew_takes_nothing_along(old: Path) -> None:
+def test_rebuilding_a_table_keeps_rows_that_refer_to_it(old: Path) -> None:
     store = SqliteStore(str(old), migrate=True)
     assert store.connection.rows("pragma foreign_keys") == [(1,)]
     store.close()
@@ -177,7 +177,7 @@ def test_building_a_table_anew_takes_nothing_along(old: Path) -> None:
 
 
 @pytest.mark.usefixtures("newer_fleet")
-def test_a_step_that_would_lose_what_others_refer_to_is_taken_back(old: Path) -> None:
+def test_step_that_would_lose_referenced_rows_is_rolled_back(old: Path) -> None:
     folder = Path(named_sql.FOLDER) / "sqlite"
     (folder / f"{NEW:04}_anew.sql").write_text("delete from tasks;", "utf-8")
     with pytest.raises(StoreFault, match="refer to nothing"):
@@ -186,7 +186,7 @@ def test_a_step_that_would_lose_what_others_refer_to_is_taken_back(old: Path) ->
     assert len(rows(old, "select id from tasks")) == 2
 
 
-def test_upgrades_at_once_do_each_step_once(old: Path, newer_fleet: None) -> None:
+def test_upgrades_at_once_run_each_step_once(old: Path, newer_fleet: None) -> None:
     script = "\n".join(
         (
             "import sys",
@@ -201,7 +201,7 @@ def test_upgrades_at_once_do_each_step_once(old: Path, newer_fleet: None) -> Non
     assert version(old) == NEW
 
 
-def test_asking_for_an_upgrade_changes_nothing_where_there_is_none(old: Path) -> None:
+def test_upgrade_changes_nothing_when_the_schema_is_current(old: Path) -> None:
     before = old.read_bytes()
     store = SqliteStore(str(old), migrate=True)
     assert store.tasks.count(Filter()) == {"": 2}
@@ -209,7 +209,7 @@ def test_asking_for_an_upgrade_changes_nothing_where_there_is_none(old: Path) ->
     assert old.read_bytes() == before
 
 
-def test_asking_for_an_upgrade_makes_no_database(tmp_path: Path) -> None:
+def test_upgrade_creates_no_database(tmp_path: Path) -> None:
     path = tmp_path / "fleet.db"
     with pytest.raises(StoreFault, match="there is no database"):
         SqliteStore(str(path), migrate=True)
@@ -219,7 +219,7 @@ def test_asking_for_an_upgrade_makes_no_database(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("migrate", [False, True])
-def test_a_newer_database_is_never_touched(
+def test_newer_database_is_never_changed(
     old: Path, newer_fleet: None, monkeypatch: pytest.MonkeyPatch, migrate: bool
 ) -> None:
     SqliteStore(str(old), migrate=True).close()
@@ -230,7 +230,7 @@ def test_a_newer_database_is_never_touched(
 
 
 @pytest.mark.usefixtures("newer_fleet")
-def test_a_home_is_upgraded_only_when_it_is_opened_for_that(old: Path, tmp_path: Path) -> None:
+def test_home_is_upgraded_only_when_it_is_opened_for_that(old: Path, tmp_path: Path) -> None:
     home = Home(str(tmp_path))
     with pytest.raises(SchemaMismatch, match="needs"):
         open_fleet(home)
@@ -239,7 +239,7 @@ def test_a_home_is_upgraded_only_when_it_is_opened_for_that(old: Path, tmp_path:
         assert fleet.store is fleet.store
 
 
-def test_a_database_of_the_first_schema_keeps_all_and_gets_the_sums_of_its_runs(tmp_path: Path) -> None:
+def test_upgrade_from_schema_1_keeps_all_rows_and_adds_sums_of_runs(tmp_path: Path) -> None:
     path = tmp_path / "fleet.db"
     connection = made_with(path, 1)
     runs = [("a/1", 5, 0.5, 9), ("b/1", 2**61, 2.5, 9), ("c/1", 2**61, -1.0, 9), ("d/1", 7, 7.0, None)]
@@ -265,7 +265,7 @@ def test_a_database_of_the_first_schema_keeps_all_and_gets_the_sums_of_its_runs(
     store.close()
 
 
-def test_a_database_of_the_second_schema_keeps_all_and_can_lease_worktrees(tmp_path: Path) -> None:
+def test_upgrade_from_schema_2_keeps_all_rows_and_allows_leases(tmp_path: Path) -> None:
     path = tmp_path / "fleet.db"
     add_old_work(made_with(path, 2))
     with pytest.raises(SchemaMismatch, match="has schema 2, this fleet needs"):
@@ -288,7 +288,7 @@ def test_a_database_of_the_second_schema_keeps_all_and_can_lease_worktrees(tmp_p
     store.close()
 
 
-def test_a_database_of_the_third_schema_keeps_all_and_can_keep_receipts(tmp_path: Path) -> None:
+def test_upgrade_from_schema_3_keeps_all_rows_and_allows_receipts(tmp_path: Path) -> None:
     path = tmp_path / "fleet.db"
     add_old_work(made_with(path, 3))
     with pytest.raises(SchemaMismatch, match="has schema 3, this fleet needs"):
@@ -331,7 +331,7 @@ def test_counts_of_a_task_are_kept_when_its_database_packed_them(tmp_path: Path,
     store.close()
 
 
-def test_the_program_upgrades_a_home_by_run_and_says_so_elsewhere(fleet: Program) -> None:
+def test_fleet_run_upgrades_a_home_and_other_commands_name_it(fleet: Program) -> None:
     supervised = Supervised(fleet)
     database = fleet.home / "fleet.db"
     for each in fleet.home.glob("fleet.db*"):

@@ -59,13 +59,13 @@ def leased_at_once(path: str, wanted: list[tuple[str, str]]) -> list[str]:
     return [each.communicate(timeout=60)[0].strip() for each in started]
 
 
-def test_of_processes_that_want_one_branch_one_gets_it(path: str) -> None:
+def test_branch_is_leased_once_when_processes_compete_for_it(path: str) -> None:
     told = leased_at_once(path, [(f"t-{number}", "x") for number in range(6)])
     (winner,) = [number for number, each in enumerate(told) if each == "20000"]
     assert sorted(told) == sorted(["20000", *[f"taken by t-{winner}"] * 5])
 
 
-def test_processes_that_lease_at_once_get_ports_of_their_own(path: str) -> None:
+def test_processes_that_lease_at_once_get_different_ports(path: str) -> None:
     told = leased_at_once(path, [(f"t-{number}", f"b-{number}") for number in range(8)])
     assert sorted(told) == [str(first) for first in range(20_000, 20_080, 10)]
 
@@ -77,7 +77,7 @@ def test_processes_of_one_task_get_one_workspace(path: str) -> None:
 @pytest.mark.parametrize(
     "same", [{"task_id": "t"}, {"common": "/r/.git", "branch": "b/t"}, {"path": "/w/t"}, {"first_port": 20_000}]
 )
-def test_the_file_itself_refuses_a_second_of_what_there_is_one_of(path: str, same: dict[str, str]) -> None:
+def test_database_refuses_duplicates_of_unique_values(path: str, same: dict[str, str]) -> None:
     store = SqliteStore(path)
     store, insert = store, named_sql.load("sqlite", "workspaces")["insert_workspace"]
     store.workspaces.lease(a_workspace("t", first_port=20_000))
@@ -90,7 +90,7 @@ def test_the_file_itself_refuses_a_second_of_what_there_is_one_of(path: str, sam
     store.close()
 
 
-def test_who_trusted_what_and_when_stays_on_record(path: str) -> None:
+def test_trust_decisions_stay_on_record_with_actor_and_time(path: str) -> None:
     store = SqliteStore(path)
     for value, by in (("one", "ada"), ("two", "bob\ud83d")):
         store.trust.set("project", "/r", value, by)
@@ -107,7 +107,7 @@ def test_who_trusted_what_and_when_stays_on_record(path: str) -> None:
         Filter(repo="/r", branch="x", unfinished=True),
     ],
 )
-def test_a_branch_is_looked_up_and_not_searched_for(path: str, where: Filter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_branch_lookup_uses_an_index(path: str, where: Filter, monkeypatch: pytest.MonkeyPatch) -> None:
     store = SqliteStore(path)
     store.tasks.add(a_task(id="t", repo="/r", branch="x"))
     store.tasks.add(a_task(id="u", repo="/other", branch="x"))

@@ -7,12 +7,12 @@ from fleet.store.base import Store
 
 
 @pytest.mark.bd_in_soak
-def test_the_queues_clock_is_the_one_it_was_given(store: Store, clock: FakeClock) -> None:
+def test_store_uses_the_clock_that_it_was_given(store: Store, clock: FakeClock) -> None:
     clock.advance(HOUR)
     assert store.now() == NOON + HOUR
 
 
 @pytest.mark.bd_in_soak
-def test_a_queue_can_be_closed_twice(store: Store) -> None:
+def test_store_can_be_closed_twice(store: Store) -> None:
     store.close()
     store.close()

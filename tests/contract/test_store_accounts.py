@@ -22,7 +22,7 @@ def an_ended_run(store: Store, **said: Any) -> None:
     store.runs.end(run.replace(**given))
 
 
-def test_beginning_a_run_notes_when_its_account_was_used(store: Store) -> None:
+def test_begin_records_when_the_account_was_used(store: Store) -> None:
     store.runs.begin(a_claim(store), a_run(coder="claude", account="work"))
     store.runs.begin(a_claim(store), a_run(coder="claude", account="work", started_at=NOON + HOUR))
     store.runs.begin(a_claim(store), a_run(coder="codex"))
@@ -31,7 +31,7 @@ def test_beginning_a_run_notes_when_its_account_was_used(store: Store) -> None:
     assert store.accounts.all() == used
 
 
-def test_strikes_are_kept_beside_all_else_about_an_account(store: Store) -> None:
+def test_strikes_are_kept_with_the_other_state_of_an_account(store: Store) -> None:
     store.accounts.note_strikes("claude", "work", strikes=2)
     store.accounts.park("claude", "work", until=NOON, reason="too many requests")
     store.runs.begin(a_claim(store), a_run(coder="claude", account="work"))
@@ -49,7 +49,7 @@ def test_strikes_are_kept_beside_all_else_about_an_account(store: Store) -> None
     assert store.accounts.all() == [Account(coder="claude", name="work", strikes=3, used_at=NOON)]
 
 
-def test_what_runs_took_is_summed_by_account_as_they_end(store: Store) -> None:
+def test_usage_of_runs_is_summed_by_account_when_they_end(store: Store) -> None:
     assert store.accounts.totals() == []
     tokens = {"input_tokens": 1, "output_tokens": 20, "cache_read_tokens": 300, "cache_write_tokens": 4000}
     an_ended_run(store, **tokens, cost_usd=0.25)
@@ -62,7 +62,7 @@ def test_what_runs_took_is_summed_by_account_as_they_end(store: Store) -> None:
     ]
 
 
-def test_a_run_is_summed_once_however_often_it_ends(store: Store) -> None:
+def test_run_is_summed_once_however_often_it_ends(store: Store) -> None:
     claim = a_claim(store)
     run = store.runs.begin(claim, a_run(coder="claude")).replace(output_tokens=5)
     for _ in range(3):
@@ -70,7 +70,7 @@ def test_a_run_is_summed_once_however_often_it_ends(store: Store) -> None:
     assert store.accounts.totals() == [AccountTotal(coder="claude", runs=1, tokens=5)]
 
 
-def test_a_run_that_nobody_ended_is_summed_when_the_next_begins(store: Store) -> None:
+def test_abandoned_run_is_summed_when_the_next_begins(store: Store) -> None:
     claim = a_claim(store)
     store.runs.fold(claim, store.runs.begin(claim, a_run(coder="claude")).replace(output_tokens=5))
     store.claims.release(claim)
@@ -78,7 +78,7 @@ def test_a_run_that_nobody_ended_is_summed_when_the_next_begins(store: Store) ->
     assert store.accounts.totals() == [AccountTotal(coder="claude", runs=1, tokens=5)]
 
 
-def test_sums_are_taken_back_with_the_end_they_belong_to(store: Store) -> None:
+def test_sums_are_rolled_back_with_the_end_of_their_run(store: Store) -> None:
     an_ended_run(store, output_tokens=1)
     run = store.runs.begin(a_claim(store), a_run(coder="claude"))
     before = (store.accounts.totals(), store.accounts.all())
@@ -90,7 +90,7 @@ def test_sums_are_taken_back_with_the_end_they_belong_to(store: Store) -> None:
 
 
 @pytest.mark.parametrize("cost", [float("nan"), float("inf"), float("-inf"), -1.0, 1e300, None])
-def test_a_run_that_tells_nonsense_still_ends_and_spoils_no_sum(store: Store, cost: float | None) -> None:
+def test_run_with_invalid_usage_ends_and_does_not_change_the_sums(store: Store, cost: float | None) -> None:
     for _ in range(3):
         an_ended_run(store, input_tokens=2**62, output_tokens=2**62, cost_usd=cost)
     an_ended_run(store, input_tokens=-5, cost_usd=0.5)
@@ -99,7 +99,7 @@ def test_a_run_that_tells_nonsense_still_ends_and_spoils_no_sum(store: Store, co
     assert store.runs.live() == []
 
 
-def test_sums_of_money_have_a_bound_too(store: Store) -> None:
+def test_sum_of_costs_has_an_upper_bound(store: Store) -> None:
     with store.atomic():
         for _ in range(1001):
             store.runs.end(store.runs.begin(a_claim(store), a_run(coder="claude")).replace(cost_usd=1e12))
@@ -113,7 +113,7 @@ def a_quota(span: str = "5h", used: float | None = 40.0, resets: int | None = 60
     return Quota(**given | said)
 
 
-def test_quotas_are_kept_by_account_and_window_and_later_words_add_to_them(store: Store) -> None:
+def test_quotas_are_kept_by_account_and_window_and_updated(store: Store) -> None:
     week = a_quota("7d", 12.5, 6_000)
     store.accounts.note_quotas([a_quota(), week, a_quota(account="work", used=None)])
     assert store.accounts.quotas() == [a_quota(), week, a_quota(account="work", used=None)]
@@ -132,7 +132,7 @@ def test_quotas_are_kept_by_account_and_window_and_later_words_add_to_them(store
     assert [week.is_stale(NOON + minutes * MINUTE) for minutes in (5_999, 6_000)] == [False, True]
 
 
-def test_an_account_is_parked_until_a_moment_and_taken_back(store: Store) -> None:
+def test_account_is_parked_until_a_time_and_unparked(store: Store) -> None:
     assert store.accounts.all() == []
     store.accounts.park("codex", "work", until=NOON + MINUTE / 60_000_000, reason=UNICODE)
     store.accounts.park("claude", "", until=NOON, reason="five hours")
@@ -144,12 +144,12 @@ def test_an_account_is_parked_until_a_moment_and_taken_back(store: Store) -> Non
     assert store.accounts.all() == [Account(coder="claude"), codex]
 
 
-def test_taking_back_what_nobody_parked_makes_no_account(store: Store) -> None:
+def test_unparking_creates_no_account(store: Store) -> None:
     store.accounts.park("claude", "", until=None, reason="for no reason")
     assert store.accounts.all() == []
 
 
-def test_parking_is_taken_back_with_its_transaction(store: Store) -> None:
+def test_parking_is_rolled_back_with_its_transaction(store: Store) -> None:
     store.accounts.park("claude", "", until=NOON, reason="limit")
     before = store.accounts.all()
     with pytest.raises(ZeroDivisionError), store.atomic():

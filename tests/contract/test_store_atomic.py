@@ -14,7 +14,7 @@ class Stop(Exception):
     """What a test raises to leave a block."""
 
 
-def test_an_exception_takes_back_everything_done_inside(store: Store) -> None:
+def test_exception_rolls_back_all_writes_of_its_block(store: Store) -> None:
     kept, needed, held = a_task(labels=("x",)), a_task(), a_task(priority=0)
     for task in (kept, needed, held):
         store.tasks.add(task)
@@ -45,7 +45,7 @@ def test_an_exception_takes_back_everything_done_inside(store: Store) -> None:
 
 
 @pytest.mark.bd_in_soak
-def test_reads_inside_see_the_writes_made_there(store: Store) -> None:
+def test_reads_see_the_writes_of_their_block(store: Store) -> None:
     task, needed = a_task(), a_task()
     with store.atomic():
         store.tasks.add(task)
@@ -56,7 +56,7 @@ def test_reads_inside_see_the_writes_made_there(store: Store) -> None:
     assert store.tasks.get(task.id).is_blocked
 
 
-def test_a_nested_block_joins_the_outer_one(store: Store) -> None:
+def test_nested_block_joins_the_outer_one(store: Store) -> None:
     first, second = a_task(), a_task()
     with pytest.raises(Stop), store.atomic():
         with store.atomic():
@@ -66,7 +66,7 @@ def test_a_nested_block_joins_the_outer_one(store: Store) -> None:
     assert store.tasks.count(Filter()) == {"": 0}
 
 
-def test_an_error_caught_inside_leaves_the_rest_of_the_block_standing(store: Store) -> None:
+def test_caught_error_keeps_the_other_writes_of_its_block(store: Store) -> None:
     task = a_task()
     with store.atomic():
         store.tasks.add(task)
@@ -77,7 +77,7 @@ def test_an_error_caught_inside_leaves_the_rest_of_the_block_standing(store: Sto
     assert len(store.comments.find([task.id])) == 1
 
 
-def test_a_refused_write_leaves_the_queue_usable(store: Store) -> None:
+def test_queue_stays_usable_after_a_refused_write(store: Store) -> None:
     task = a_task()
     store.tasks.add(task)
     with pytest.raises(TaskExists):
@@ -87,7 +87,7 @@ def test_a_refused_write_leaves_the_queue_usable(store: Store) -> None:
 
 
 @pytest.mark.bd_in_soak
-def test_a_snapshot_is_for_reading_and_can_be_nested(store: Store) -> None:
+def test_snapshot_is_read_only_and_can_be_nested(store: Store) -> None:
     task = a_task()
     store.tasks.add(task)
     with store.snapshot(), store.snapshot():
@@ -97,7 +97,7 @@ def test_a_snapshot_is_for_reading_and_can_be_nested(store: Store) -> None:
     assert store.tasks.count(Filter()) == {"": 2}
 
 
-def test_a_lease_and_a_claim_are_one_write(store: Store) -> None:
+def test_lease_and_claim_are_written_together(store: Store) -> None:
     store.tasks.add(a_task(id="t"))
     store.workspaces.lease(a_workspace("u", branch="x"))
     with pytest.raises(BranchTaken), store.atomic():

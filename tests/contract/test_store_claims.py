@@ -36,7 +36,7 @@ def lost(store: Store, claim: Claim) -> bool:
     return store.tasks.get(claim.task.id) == before
 
 
-def test_renewing_puts_off_the_expiry_and_keeps_the_epoch(store: Store, clock: FakeClock) -> None:
+def test_renew_extends_the_expiry_and_keeps_the_epoch(store: Store, clock: FakeClock) -> None:
     claim = a_claim(store)
     clock.advance(MINUTE)
     [renewed] = store.claims.renew([claim], ttl=HOUR)
@@ -44,7 +44,7 @@ def test_renewing_puts_off_the_expiry_and_keeps_the_epoch(store: Store, clock: F
     assert renewed.task == store.tasks.get(claim.task.id) == claim.task.replace(claim_expires_at=NOON + MINUTE + HOUR)
 
 
-def test_renewing_answers_only_for_what_is_still_held(store: Store) -> None:
+def test_renew_returns_only_claims_that_are_still_held(store: Store) -> None:
     kept, released, removed = a_claim(store), a_claim(store), a_claim(store)
     store.claims.release(released)
     store.tasks.remove(removed.task.id)
@@ -53,7 +53,7 @@ def test_renewing_answers_only_for_what_is_still_held(store: Store) -> None:
 
 
 @pytest.mark.bd_in_soak
-def test_renew_answers_in_the_order_of_the_claims(store: Store) -> None:
+def test_renew_keeps_the_order_of_the_claims(store: Store) -> None:
     first, second = a_claim(store), a_claim(store)
     adopted = store.claims.adopt(first.task.id, first.owner, epoch=first.epoch, ttl=HOUR)
     renewed = store.claims.renew([first, second, adopted], ttl=HOUR)
@@ -62,7 +62,7 @@ def test_renew_answers_in_the_order_of_the_claims(store: Store) -> None:
     ]
 
 
-def test_a_request_to_cancel_is_seen_by_the_holder_at_its_next_renewal(store: Store, clock: FakeClock) -> None:
+def test_holder_sees_a_cancel_request_at_its_next_renewal(store: Store, clock: FakeClock) -> None:
     claim = a_claim(store)
     clock.advance(MINUTE)
     asked = store.claims.request_cancel(claim.task.id, "enough")
@@ -74,7 +74,7 @@ def test_a_request_to_cancel_is_seen_by_the_holder_at_its_next_renewal(store: St
 
 
 @pytest.mark.parametrize("status", [*CATEGORIES, "of_my_own"])
-def test_a_verdict_puts_the_task_where_it_says_and_gives_the_claim_back(store: Store, status: str) -> None:
+def test_settle_applies_the_verdict_and_releases_the_claim(store: Store, status: str) -> None:
     counts: dict[str, Any] = {name: number for number, name in enumerate(COUNTS, 1)}
     claim = a_claim(store, **counts)
     verdict = Verdict(status=status, reason="so", finding="verified", **counts)
@@ -88,12 +88,12 @@ def test_a_verdict_puts_the_task_where_it_says_and_gives_the_claim_back(store: S
     assert lost(store, claim)
 
 
-def test_a_verdict_without_a_finding_keeps_the_last_one(store: Store) -> None:
+def test_settle_keeps_the_last_finding_when_the_verdict_has_none(store: Store) -> None:
     claim = a_claim(store, finding="failed_verify")
     assert store.claims.settle(claim, Verdict(status="open")).finding == "failed_verify"
 
 
-def test_a_task_sent_back_with_a_time_is_kept_out_until_then(store: Store, clock: FakeClock) -> None:
+def test_deferred_task_is_not_claimed_before_its_time(store: Store, clock: FakeClock) -> None:
     claim = a_claim(store)
     store.claims.settle(claim, Verdict(status="open", not_before=NOON + MINUTE))
     clock.advance(MINUTE - SECOND)
@@ -102,7 +102,7 @@ def test_a_task_sent_back_with_a_time_is_kept_out_until_then(store: Store, clock
     assert again(store).task.defer_until is None
 
 
-def test_settling_unblocks_what_waited_for_the_task(store: Store) -> None:
+def test_settle_unblocks_dependent_tasks(store: Store) -> None:
     claim = a_claim(store)
     dependent = a_task()
     store.tasks.add(dependent)
@@ -111,7 +111,7 @@ def test_settling_unblocks_what_waited_for_the_task(store: Store) -> None:
     assert again(store).task.id == dependent.id
 
 
-def test_what_a_person_closed_meanwhile_stays_closed(store: Store) -> None:
+def test_task_stays_closed_when_a_person_closed_it_meanwhile(store: Store) -> None:
     ways: tuple[Callable[[Claim], Task], ...] = (
         lambda claim: store.claims.settle(claim, Verdict(status="open", reason="again", failures=1)),
         store.claims.release,
@@ -126,7 +126,7 @@ def test_what_a_person_closed_meanwhile_stays_closed(store: Store) -> None:
         assert after == store.tasks.get(claim.task.id)
 
 
-def test_a_reopened_task_is_lost_to_whoever_held_it_before(store: Store, clock: FakeClock) -> None:
+def test_claim_is_lost_when_its_task_was_reopened(store: Store, clock: FakeClock) -> None:
     claim = a_claim(store)
     with store.atomic():
         store.tasks.save(store.tasks.get(claim.task.id).closed("by hand", store.now()))
@@ -138,7 +138,7 @@ def test_a_reopened_task_is_lost_to_whoever_held_it_before(store: Store, clock: 
     assert again(store).epoch > claim.epoch + 1
 
 
-def test_an_old_epoch_is_refused_even_from_the_same_owner(store: Store) -> None:
+def test_earlier_epoch_is_refused_even_from_the_same_owner(store: Store) -> None:
     old = a_claim(store)
     store.claims.release(old)
     new = again(store)
@@ -147,14 +147,14 @@ def test_an_old_epoch_is_refused_even_from_the_same_owner(store: Store) -> None:
 
 
 @pytest.mark.bd_in_soak
-def test_another_owner_is_refused(store: Store) -> None:
+def test_claim_of_another_owner_is_refused(store: Store) -> None:
     claim = a_claim(store)
     assert lost(store, claim.replace(owner="other"))
     assert lost(store, claim.replace(epoch=claim.epoch + 1))
     assert len(store.claims.renew([claim], ttl=HOUR)) == 1
 
 
-def test_a_claim_on_a_removed_task_is_gone(store: Store) -> None:
+def test_claim_is_lost_when_its_task_was_removed(store: Store) -> None:
     claim = a_claim(store)
     store.tasks.remove(claim.task.id)
     with pytest.raises(ClaimLost):
@@ -165,7 +165,7 @@ def test_a_claim_on_a_removed_task_is_gone(store: Store) -> None:
         store.tokens.issue(claim, Caller(task_id=claim.task.id, run_id="r", epoch=claim.epoch))
 
 
-def test_an_expired_claim_still_holds_until_it_is_reaped(store: Store, clock: FakeClock) -> None:
+def test_expired_claim_holds_until_it_is_reaped(store: Store, clock: FakeClock) -> None:
     claim = a_claim(store)
     clock.advance(2 * HOUR)
     assert store.claims.acquire("other", [Lane(room=1)], room=1, ttl=HOUR) == []
@@ -174,7 +174,7 @@ def test_an_expired_claim_still_holds_until_it_is_reaped(store: Store, clock: Fa
     assert store.claims.settle(renewed, Verdict(status="closed")).status == "closed"
 
 
-def test_a_released_task_is_as_if_it_had_not_been_claimed(store: Store) -> None:
+def test_released_task_is_as_if_it_had_not_been_claimed(store: Store) -> None:
     claim = a_claim(store, failures=2)
     released = store.claims.release(claim)
     assert released == store.tasks.get(claim.task.id)
@@ -183,7 +183,7 @@ def test_a_released_task_is_as_if_it_had_not_been_claimed(store: Store) -> None:
     assert again(store, "other").task.id == released.id
 
 
-def test_adopting_is_the_same_owners_claim_with_the_next_epoch(store: Store, clock: FakeClock) -> None:
+def test_adopt_returns_the_claim_with_the_next_epoch(store: Store, clock: FakeClock) -> None:
     claim = a_claim(store)
     with store.atomic():
         store.tasks.save(store.tasks.get(claim.task.id).replace(run_id="run-1"))
@@ -198,7 +198,7 @@ def test_adopting_is_the_same_owners_claim_with_the_next_epoch(store: Store, clo
 
 
 @pytest.mark.bd_in_soak
-def test_nobody_adopts_what_another_holds_or_nobody_does(store: Store) -> None:
+def test_adopt_refuses_claims_of_others_and_unclaimed_tasks(store: Store) -> None:
     claim = a_claim(store)
     for owner, epoch in (("other", claim.epoch), ("host", claim.epoch + 1), ("host", claim.epoch - 1)):
         with pytest.raises(ClaimLost):
@@ -210,7 +210,7 @@ def test_nobody_adopts_what_another_holds_or_nobody_does(store: Store) -> None:
         store.claims.adopt("nope", "host", epoch=1, ttl=HOUR)
 
 
-def test_an_expired_claim_is_taken_over_with_its_run_and_the_first_holder_can_write_no_more(
+def test_expired_claim_is_taken_over_with_its_run_and_its_first_holder_is_fenced(
     store: Store, clock: FakeClock
 ) -> None:
     claim = a_claim(store)
@@ -232,7 +232,7 @@ def test_an_expired_claim_is_taken_over_with_its_run_and_the_first_holder_can_wr
 
 
 @pytest.mark.bd_in_soak
-def test_what_a_person_holds_is_never_taken_over(store: Store, clock: FakeClock) -> None:
+def test_claim_of_a_person_is_never_taken_over(store: Store, clock: FakeClock) -> None:
     task = a_task()
     store.tasks.add(task)
     held = store.claims.take(task.id, "ann")
@@ -241,7 +241,7 @@ def test_what_a_person_holds_is_never_taken_over(store: Store, clock: FakeClock)
         store.claims.adopt(task.id, "host", epoch=held.epoch, ttl=HOUR)
 
 
-def test_only_expired_claims_are_reaped(store: Store, clock: FakeClock) -> None:
+def test_reap_removes_only_expired_claims(store: Store, clock: FakeClock) -> None:
     early = a_claim(store)
     clock.advance(MINUTE)
     late = a_claim(store)
@@ -257,7 +257,7 @@ def test_only_expired_claims_are_reaped(store: Store, clock: FakeClock) -> None:
     assert store.tasks.get(late.task.id).claim_owner == "host"
 
 
-def test_reaping_spares_those_known_to_be_alive(store: Store, clock: FakeClock) -> None:
+def test_reap_spares_claims_that_are_known_to_be_alive(store: Store, clock: FakeClock) -> None:
     alive, dead = a_claim(store), a_claim(store)
     clock.advance(2 * HOUR)
     assert [task.id for task in store.claims.reap(spare=iter([alive.task.id, "nope"]))] == [dead.task.id]
@@ -265,7 +265,7 @@ def test_reaping_spares_those_known_to_be_alive(store: Store, clock: FakeClock) 
 
 
 @pytest.mark.bd_in_soak
-def test_a_claim_made_by_hand_is_never_reaped(store: Store, clock: FakeClock) -> None:
+def test_manual_claim_is_never_reaped(store: Store, clock: FakeClock) -> None:
     task = a_task()
     store.tasks.add(task)
     taken = store.claims.take(task.id, "ada")
@@ -274,7 +274,7 @@ def test_a_claim_made_by_hand_is_never_reaped(store: Store, clock: FakeClock) ->
     assert store.tasks.get(task.id) == taken
 
 
-def test_reaping_leaves_what_a_person_closed_closed(store: Store, clock: FakeClock) -> None:
+def test_reap_keeps_closed_tasks_closed(store: Store, clock: FakeClock) -> None:
     claim = a_claim(store)
     with store.atomic():
         store.tasks.save(store.tasks.get(claim.task.id).closed("by hand", store.now()))
@@ -284,9 +284,7 @@ def test_reaping_leaves_what_a_person_closed_closed(store: Store, clock: FakeClo
 
 
 @pytest.mark.parametrize("status", ["blocked", "deferred"])
-def test_what_an_agent_set_its_task_to_stays_when_its_claim_is_lost(
-    store: Store, clock: FakeClock, status: str
-) -> None:
+def test_status_set_by_an_agent_stays_when_its_claim_is_lost(store: Store, clock: FakeClock, status: str) -> None:
     claim = a_claim(store)
     with store.atomic():
         store.tasks.save(store.tasks.get(claim.task.id).moved(status, clock()))

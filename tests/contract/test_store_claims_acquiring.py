@@ -20,7 +20,7 @@ def claimed(store: Store, *lanes: Lane, room: int = 1000, owner: str = "host") -
     return " ".join(claim.task.id for claim in store.claims.acquire(owner, lanes or [ALL], room=room, ttl=HOUR))
 
 
-def test_a_task_is_claimed_once(store: Store) -> None:
+def test_task_is_claimed_once(store: Store) -> None:
     store.tasks.add(a_task())
     first = store.claims.acquire("a", [ONE], room=1, ttl=HOUR)
     second = store.claims.acquire("b", [ONE], room=1, ttl=HOUR)
@@ -28,7 +28,7 @@ def test_a_task_is_claimed_once(store: Store) -> None:
     assert store.claims.acquire("a", [ONE], room=1, ttl=HOUR) == []
 
 
-def test_a_claim_says_who_holds_what_until_when(store: Store, clock: FakeClock) -> None:
+def test_claim_names_owner_epoch_and_expiry(store: Store, clock: FakeClock) -> None:
     task = a_task(labels=("b", "a"), metadata={"k": 1}, cancel_reason="old", hand_in_reason="old", run_id="old")
     store.tasks.add(task.replace(cancel_requested_at=NOON, handed_in_at=NOON, defer_until=NOON))
     clock.advance(timedelta(seconds=7))
@@ -51,14 +51,14 @@ def test_a_claim_says_who_holds_what_until_when(store: Store, clock: FakeClock) 
     assert store.tasks.get(task.id) == held
 
 
-def test_a_task_started_before_keeps_its_first_start(store: Store) -> None:
+def test_acquire_keeps_the_first_start_of_a_task(store: Store) -> None:
     store.tasks.add(a_task(started_at=NOON - HOUR))
     [claim] = store.claims.acquire("host", [ONE], room=1, ttl=HOUR)
     assert claim.task.started_at == NOON - HOUR
 
 
 @pytest.mark.bd_in_soak
-def test_the_most_urgent_comes_first_and_then_the_oldest(store: Store) -> None:
+def test_tasks_are_claimed_by_priority_and_then_by_age(store: Store) -> None:
     store.tasks.add(a_task(id="d", priority=4, created_at=NOON - 9 * HOUR))
     store.tasks.add(a_task(id="c", priority=2, created_at=NOON))
     store.tasks.add(a_task(id="b", priority=2, created_at=NOON - HOUR))
@@ -70,7 +70,7 @@ def test_the_most_urgent_comes_first_and_then_the_oldest(store: Store) -> None:
 
 @pytest.mark.bd_in_soak
 @pytest.mark.parametrize("room", [0, -1])
-def test_no_room_claims_nothing(store: Store, room: int) -> None:
+def test_nothing_is_claimed_when_no_room_is_left(store: Store, room: int) -> None:
     store.tasks.add(a_task())
     assert claimed(store, room=room) == ""
     assert claimed(store, Lane(room=room)) == ""
@@ -78,7 +78,7 @@ def test_no_room_claims_nothing(store: Store, room: int) -> None:
 
 
 @pytest.mark.bd_in_soak
-def test_no_more_are_claimed_than_there_is_room_in_all_and_in_each_lane(store: Store) -> None:
+def test_acquire_respects_the_room_of_each_lane_and_in_total(store: Store) -> None:
     with store.atomic():
         for number in range(6):
             store.tasks.add(a_task(id=f"c{number}", coder="claude"))
@@ -90,7 +90,7 @@ def test_no_more_are_claimed_than_there_is_room_in_all_and_in_each_lane(store: S
 
 
 @pytest.mark.bd_in_soak
-def test_room_goes_to_the_most_urgent_of_all_lanes(store: Store) -> None:
+def test_room_goes_to_the_most_urgent_task_of_all_lanes(store: Store) -> None:
     store.tasks.add(a_task(id="c", coder="claude", priority=2))
     store.tasks.add(a_task(id="x", coder="codex", priority=1))
     lanes = [Lane(room=5, where=Filter(coder="claude")), Lane(room=5, where=Filter(coder="codex"))]
@@ -98,7 +98,7 @@ def test_room_goes_to_the_most_urgent_of_all_lanes(store: Store) -> None:
 
 
 @pytest.mark.bd_in_soak
-def test_a_full_lane_never_blocks_another(store: Store) -> None:
+def test_full_lane_does_not_block_another(store: Store) -> None:
     with store.atomic():
         for _ in range(50):
             store.tasks.add(a_task(coder="claude", account="parked", priority=0))
@@ -111,7 +111,7 @@ def test_a_full_lane_never_blocks_another(store: Store) -> None:
 
 
 @pytest.mark.bd_in_soak
-def test_a_task_that_fits_two_lanes_is_claimed_once(store: Store) -> None:
+def test_task_that_matches_two_lanes_is_claimed_once(store: Store) -> None:
     store.tasks.add(a_task(id="a", coder="claude"))
     store.tasks.add(a_task(id="b", coder="claude"))
     assert claimed(store, Lane(room=2, where=Filter(coder="claude")), Lane(room=2)) == "a b"
@@ -131,7 +131,7 @@ LANES: list[tuple[Filter, dict[str, Any], dict[str, Any]]] = [
 
 @pytest.mark.bd_in_soak
 @pytest.mark.parametrize(("where", "fits", "misses"), LANES)
-def test_a_lane_takes_only_what_fits_it(
+def test_lane_claims_only_matching_tasks(
     store: Store, where: Filter, fits: dict[str, Any], misses: dict[str, Any]
 ) -> None:
     store.tasks.add(a_task(**{"id": "misses", "priority": 0, **misses}))
@@ -140,7 +140,7 @@ def test_a_lane_takes_only_what_fits_it(
 
 
 @pytest.mark.bd_in_soak
-def test_only_ready_work_that_is_nobodys_is_claimed(store: Store) -> None:
+def test_only_ready_unassigned_work_is_claimed(store: Store) -> None:
     with store.atomic():
         for status in CATEGORIES:
             store.tasks.add(a_task(id=f"status-{status}", status=status))
@@ -161,13 +161,13 @@ def test_only_ready_work_that_is_nobodys_is_claimed(store: Store) -> None:
 
 
 @pytest.mark.bd_in_soak
-def test_a_lane_cannot_ask_for_what_is_not_claimable(store: Store) -> None:
+def test_lane_cannot_claim_blocked_or_assigned_tasks(store: Store) -> None:
     store.tasks.add(a_task(status="blocked"))
     store.tasks.add(a_task(assignee="ada"))
     assert claimed(store, Lane(room=5, where=Filter(ready=False)), Lane(room=5, where=Filter(assignee="ada"))) == ""
 
 
-def test_the_epoch_grows_with_each_claim_whoever_makes_it(store: Store) -> None:
+def test_epoch_increases_with_each_claim_by_any_owner(store: Store) -> None:
     task = a_task()
     store.tasks.add(task)
     epochs = []
@@ -181,7 +181,7 @@ def test_the_epoch_grows_with_each_claim_whoever_makes_it(store: Store) -> None:
 
 
 @pytest.mark.parametrize("status", ["open", "blocked", "deferred", "pinned", "of_my_own"])
-def test_a_held_task_moved_by_hand_is_not_claimed_again_while_it_is_held(store: Store, status: str) -> None:
+def test_held_task_is_not_claimed_again_when_its_status_is_changed_manually(store: Store, status: str) -> None:
     task = a_task()
     store.tasks.add(task)
     [claim] = store.claims.acquire("host", [ONE], room=1, ttl=HOUR)
@@ -195,7 +195,7 @@ def test_a_held_task_moved_by_hand_is_not_claimed_again_while_it_is_held(store: 
     assert renewed.task.status == status
 
 
-def test_a_task_taken_by_hand_has_no_expiry_and_a_new_epoch(store: Store, clock: FakeClock) -> None:
+def test_manually_taken_task_has_no_expiry_and_a_new_epoch(store: Store, clock: FakeClock) -> None:
     task = a_task(epoch=4)
     store.tasks.add(task)
     clock.advance(HOUR)
@@ -214,7 +214,7 @@ def test_taking_twice_by_the_same_actor_changes_nothing(store: Store, clock: Fak
     assert store.claims.take(task.id, "ada") == first
 
 
-def test_what_is_assigned_to_somebody_can_be_taken_by_them_alone(store: Store) -> None:
+def test_assigned_task_can_be_taken_only_by_its_assignee(store: Store) -> None:
     task = a_task(assignee="ada")
     store.tasks.add(task)
     with pytest.raises(AlreadyClaimed, match="claimed by ada"):
@@ -223,7 +223,7 @@ def test_what_is_assigned_to_somebody_can_be_taken_by_them_alone(store: Store) -
     assert store.claims.take(task.id, "ada").claim_owner == "ada"
 
 
-def test_what_somebody_holds_cannot_be_taken(store: Store) -> None:
+def test_held_task_cannot_be_taken(store: Store) -> None:
     by_hand, supervised = a_task(), a_task()
     store.tasks.add(by_hand)
     store.claims.take(by_hand.id, "ada")
@@ -244,7 +244,7 @@ def test_only_an_open_task_can_be_taken(store: Store, status: str) -> None:
     assert store.tasks.get(task.id) == task
 
 
-def test_a_task_given_back_by_hand_is_ready_again_but_stays_its_assignees(store: Store) -> None:
+def test_manually_released_task_is_ready_and_keeps_its_assignee(store: Store) -> None:
     task = a_task()
     store.tasks.add(task)
     store.claims.take(task.id, "ada")
@@ -255,7 +255,7 @@ def test_a_task_given_back_by_hand_is_ready_again_but_stays_its_assignees(store:
 
 
 @pytest.mark.bd_in_soak
-def test_lanes_that_overlap_fill_their_room_with_different_tasks(store: Store) -> None:
+def test_overlapping_lanes_claim_different_tasks(store: Store) -> None:
     for number in range(3):
         store.tasks.add(a_task(id=f"fleet-{number}", priority=number))
     claims = store.claims.acquire("host", [Lane(room=1), Lane(room=1)], room=5, ttl=HOUR)

@@ -24,7 +24,7 @@ def claimed(store: Store, *lanes: Lane, room: int = 1000) -> str:
     return " ".join(claim.task.id for claim in store.claims.acquire("host", lanes, room=room, ttl=HOUR))
 
 
-def test_one_lane_serves_every_spelling_of_a_coder_by_urgency(store: Store) -> None:
+def test_lane_claims_tasks_of_each_coder_spelling_by_priority(store: Store) -> None:
     said: list[dict[str, Any]] = [
         {"id": "t-1", "coder": "claude", "priority": 3},
         {"id": "t-2", "priority": 1},
@@ -41,14 +41,14 @@ def test_one_lane_serves_every_spelling_of_a_coder_by_urgency(store: Store) -> N
     assert claimed(store, Lane(room=3, where=SPELLINGS)) == ""
 
 
-def test_the_room_of_a_lane_is_shared_by_its_spellings(store: Store) -> None:
+def test_room_of_a_lane_is_shared_by_all_spellings(store: Store) -> None:
     for number in range(4):
         store.tasks.add(a_task(id=f"t-{number}", coder=("", "claude")[number % 2], account=("", "work")[number // 2]))
     assert claimed(store, Lane(room=1, where=SPELLINGS)) == "t-0"
     assert claimed(store, Lane(room=2, where=SPELLINGS), room=1) == "t-1"
 
 
-def test_a_lane_that_names_nobody_gives_nothing(store: Store) -> None:
+def test_lane_without_coders_claims_nothing(store: Store) -> None:
     store.tasks.add(a_task())
     for where in (
         Filter(coders=()),
@@ -59,7 +59,7 @@ def test_a_lane_that_names_nobody_gives_nothing(store: Store) -> None:
         assert claimed(store, Lane(room=1, where=where)) == ""
 
 
-def test_every_condition_of_a_lane_must_hold(store: Store) -> None:
+def test_task_must_match_every_condition_of_a_lane(store: Store) -> None:
     store.tasks.add(a_task(id="t-1", coder="claude"))
     store.tasks.add(a_task(id="t-2", coder="codex"))
     both = Filter(coder="codex", coders=("claude", "codex"), accounts=("", ""))
@@ -67,7 +67,7 @@ def test_every_condition_of_a_lane_must_hold(store: Store) -> None:
     assert claimed(store, Lane(room=2, where=both.replace(coder="gemini"))) == ""
 
 
-def test_all_queues_give_the_same_to_any_lanes(tmp_path: Path) -> None:
+def test_all_stores_claim_the_same_tasks_for_random_lanes(tmp_path: Path) -> None:
     seed = random.randrange(2**32)
     sys.stdout.write(f"seed {seed}\n")
     chance = random.Random(seed)
@@ -100,7 +100,7 @@ def _any_lane(chance: random.Random) -> Filter:
     return Filter(coders=some(CODERS), accounts=some(ACCOUNTS), modes=some(MODES))
 
 
-def test_a_lane_that_names_all_that_makes_one_is_looked_up_one_at_a_time() -> None:
+def test_lane_with_several_values_is_split_into_indexed_lookups() -> None:
     lanes = by_lane(SPELLINGS.replace(coders=("", "claude", "")))
     assert [(each.coder, each.account, each.mode) for each in lanes] == [
         (coder, account, mode) for coder in ("", "claude") for account in ("", "work") for mode in ("", "headless")
@@ -113,7 +113,7 @@ def test_a_lane_that_names_all_that_makes_one_is_looked_up_one_at_a_time() -> No
 @pytest.mark.parametrize(
     "where", [SPELLINGS, Filter(coder="claude", accounts=("", "work"), mode=""), Filter(coder="", account="", mode="x")]
 )
-def test_sqlite_finds_a_lane_in_its_index_without_sorting(tmp_path: Path, where: Filter) -> None:
+def test_sqlite_claim_uses_the_lane_index_without_sorting(tmp_path: Path, where: Filter) -> None:
     store = SqliteStore(str(tmp_path / "fleet.db"), make=True)
     plans = []
     ask = store.connection.rows

@@ -28,14 +28,14 @@ def add(store: Store, count: int, **changes: Any) -> None:
         store.tasks.add(a_task(**changes))
 
 
-def test_an_account_has_no_more_agents_than_it_may_whichever_host_asks(store: Store) -> None:
+def test_account_limit_holds_across_hosts(store: Store) -> None:
     add(store, 9)
     assert [len(claim(store, lane(3), owner=f"host-{number}")) for number in range(3)] == [3, 0, 0]
     assert len(claim(store, lane(5), owner="host-4")) == 2
     assert len(claim(store, lane(None), owner="host-5")) == 4
 
 
-def test_what_ended_leaves_its_place(store: Store) -> None:
+def test_ended_run_frees_its_place(store: Store) -> None:
     add(store, 5)
     first, second = claim(store, lane(2))
     run = store.runs.begin(first, a_run(coder="claude", account="work"))
@@ -46,7 +46,7 @@ def test_what_ended_leaves_its_place(store: Store) -> None:
     assert len(claim(store, lane(2), owner="other")) == 2
 
 
-def test_a_run_counts_for_the_account_it_uses_and_for_no_other(store: Store) -> None:
+def test_run_counts_only_for_the_account_it_uses(store: Store) -> None:
     add(store, 4)
     for each in claim(store, lane(2)):
         store.runs.begin(each, a_run(coder="claude", account="work"))
@@ -55,7 +55,7 @@ def test_a_run_counts_for_the_account_it_uses_and_for_no_other(store: Store) -> 
     assert len(claim(store, lane(None, "home"))) == 1
 
 
-def test_what_is_claimed_and_not_begun_counts_for_every_account_it_may_use(store: Store) -> None:
+def test_claimed_task_without_a_run_counts_for_each_account_it_may_use(store: Store) -> None:
     add(store, 2)
     add(store, 2, account="work")
     add(store, 2, account="home")
@@ -64,7 +64,7 @@ def test_what_is_claimed_and_not_begun_counts_for_every_account_it_may_use(store
     assert len(claim(store, lane(3, "home"))) == 1
 
 
-def test_a_run_whose_claim_was_given_back_holds_no_place(store: Store, clock: FakeClock) -> None:
+def test_released_claim_frees_the_place_of_its_run(store: Store, clock: FakeClock) -> None:
     add(store, 1)
     (first,) = claim(store, lane(1))
     store.runs.begin(first, a_run(coder="claude", account="work"))
@@ -73,7 +73,7 @@ def test_a_run_whose_claim_was_given_back_holds_no_place(store: Store, clock: Fa
     assert [each.seat for each in claim(store, lane(1), owner="other")] == [("claude", "work")]
 
 
-def test_tasks_of_other_coders_and_those_taken_by_hand_do_not_count(store: Store) -> None:
+def test_tasks_of_other_coders_and_manual_claims_do_not_count(store: Store) -> None:
     add(store, 2, coder="codex")
     add(store, 2)
     assert len(claim(store, Lane(room=5, where=Filter(coder="codex")))) == 2
@@ -81,7 +81,7 @@ def test_tasks_of_other_coders_and_those_taken_by_hand_do_not_count(store: Store
     assert len(claim(store, lane(1))) == 1
 
 
-def test_a_claim_tells_for_which_seat_it_was_made(store: Store) -> None:
+def test_claim_names_the_account_it_was_made_for(store: Store) -> None:
     add(store, 2, priority=0)
     add(store, 1, account="home")
     found = claim(store, lane(2), lane(2, "home"), Lane(room=1))

@@ -10,7 +10,7 @@ from fleet.store.base import Store
 pytestmark = pytest.mark.bd_in_soak
 
 
-def test_only_who_offers_all_that_a_task_requires_finds_it(store: Store) -> None:
+def test_task_is_found_only_by_hosts_that_offer_all_requirements(store: Store) -> None:
     fits = {"", "[]", requiring(["gpu"]), requiring(["gpu", "host:a"])}
     misses = {requiring(["gpu", "big"]), requiring(["host:b"]), "gpu", '{"a": "gpu"}', "[1]", "["}
     with store.atomic():
@@ -22,7 +22,7 @@ def test_only_who_offers_all_that_a_task_requires_finds_it(store: Store) -> None
     assert {claim.task.requires for claim in claims} == fits
 
 
-def test_what_a_task_requires_is_kept_sorted_and_once() -> None:
+def test_requirements_of_a_task_are_sorted_and_unique() -> None:
     assert requiring(["b", "a", "b"]) == '["a", "b"]'
     assert requiring([]) == ""
     assert required('["a","b"]') == ("a", "b") and required("") == ()

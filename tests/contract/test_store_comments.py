@@ -4,7 +4,7 @@ from builders import HOUR, NOON, a_comment, a_task
 from fleet.store.base import Store
 
 
-def test_comments_come_oldest_first_for_each_task_asked_for(store: Store) -> None:
+def test_comments_are_returned_oldest_first_for_each_task(store: Store) -> None:
     one, other, third = a_task(), a_task(), a_task()
     with store.atomic():
         for task in (one, other, third):

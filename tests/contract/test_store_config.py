@@ -3,7 +3,7 @@
 from fleet.store.base import Store
 
 
-def test_settings_are_kept_until_they_are_forgotten(store: Store) -> None:
+def test_settings_are_kept_until_they_are_deleted(store: Store) -> None:
     assert store.config.all() == {}
     store.config.set("status.custom", "review:wip")
     store.config.set("issue_prefix", "ü '\"")

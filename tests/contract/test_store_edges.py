@@ -17,7 +17,7 @@ def with_tasks(store: Store, names: str) -> None:
             store.tasks.add(a_task(id=name))
 
 
-def test_an_edge_comes_back_exactly_as_it_was_added(store: Store) -> None:
+def test_edge_is_returned_unchanged(store: Store) -> None:
     with_tasks(store, "ab")
     edge = an_edge(
         "a",
@@ -32,7 +32,7 @@ def test_an_edge_comes_back_exactly_as_it_was_added(store: Store) -> None:
     assert store.edges.find() == [edge]
 
 
-def test_an_edge_of_any_type_is_kept(store: Store) -> None:
+def test_edge_of_any_type_is_stored(store: Store) -> None:
     kinds = sorted([*WELL_KNOWN, "of-my-own"])
     edges = [an_edge("a", kind, kind) for kind in kinds]
     with store.atomic():
@@ -45,7 +45,7 @@ def test_an_edge_of_any_type_is_kept(store: Store) -> None:
 
 
 @pytest.mark.bd_in_soak
-def test_edges_are_found_from_a_task_to_a_task_and_all(store: Store) -> None:
+def test_edges_are_found_by_either_end_and_as_a_whole(store: Store) -> None:
     with_tasks(store, "abcd")
     ab, ac, cb, db = an_edge("a", "b"), an_edge("a", "c"), an_edge("c", "b"), an_edge("d", "b", "related")
     for edge in (db, cb, ac, ab):
@@ -60,7 +60,7 @@ def test_edges_are_found_from_a_task_to_a_task_and_all(store: Store) -> None:
     assert store.edges.find(iter(["a"])) == [ab, ac]
 
 
-def test_an_edge_can_be_removed_once(store: Store) -> None:
+def test_edge_can_be_removed_once(store: Store) -> None:
     with_tasks(store, "ab")
     store.edges.add(an_edge("a", "b"))
     assert not store.edges.remove("b", "a")
@@ -69,7 +69,7 @@ def test_an_edge_can_be_removed_once(store: Store) -> None:
     assert store.edges.find() == []
 
 
-def test_both_ends_must_exist_unless_the_far_one_is_external(store: Store) -> None:
+def test_both_ends_of_an_edge_must_exist_unless_the_target_is_external(store: Store) -> None:
     with_tasks(store, "a")
     for task, needs in (("a", "nope"), ("nope", "a"), ("external:x:y", "a")):
         with pytest.raises(TaskNotFound):
@@ -79,7 +79,7 @@ def test_both_ends_must_exist_unless_the_far_one_is_external(store: Store) -> No
     assert store.edges.find() == [edge]
 
 
-def test_the_same_edge_twice_is_kept_once(store: Store) -> None:
+def test_duplicate_edge_is_stored_once(store: Store) -> None:
     with_tasks(store, "ab")
     store.edges.add(an_edge("a", "b"))
     store.edges.add(an_edge("a", "b"))
@@ -88,7 +88,7 @@ def test_the_same_edge_twice_is_kept_once(store: Store) -> None:
 
 @pytest.mark.bd_in_soak
 @pytest.mark.parametrize("kind", [BLOCKS, CONDITIONAL, WAITS_FOR, PARENT_CHILD, "related", "of-my-own"])
-def test_no_task_depends_on_itself(store: Store, kind: str) -> None:
+def test_task_cannot_depend_on_itself(store: Store, kind: str) -> None:
     with_tasks(store, "a")
     with pytest.raises(DependencyRefused, match="itself"):
         store.edges.add(an_edge("a", "a", kind))
@@ -99,7 +99,7 @@ def test_no_task_depends_on_itself(store: Store, kind: str) -> None:
 
 @pytest.mark.bd_in_soak
 @pytest.mark.parametrize("kind", [CONDITIONAL, WAITS_FOR, PARENT_CHILD, "related"])
-def test_a_second_edge_of_another_type_is_refused(store: Store, kind: str) -> None:
+def test_second_edge_of_another_type_is_refused(store: Store, kind: str) -> None:
     with_tasks(store, "ab")
     store.edges.add(an_edge("a", "b"))
     with pytest.raises(DependencyRefused, match=f"a -> b already exists.*{BLOCKS}.*{kind}"):
@@ -111,7 +111,7 @@ def test_a_second_edge_of_another_type_is_refused(store: Store, kind: str) -> No
 @pytest.mark.parametrize(
     "kinds", [(BLOCKS, BLOCKS), (BLOCKS, CONDITIONAL), (PARENT_CHILD, BLOCKS), (BLOCKS, PARENT_CHILD)]
 )
-def test_a_circle_of_edges_that_hold_work_up_is_refused(store: Store, kinds: tuple[str, str]) -> None:
+def test_cycle_of_blocking_edges_is_refused(store: Store, kinds: tuple[str, str]) -> None:
     with_tasks(store, "abc")
     store.edges.add(an_edge("a", "b", kinds[0]))
     store.edges.add(an_edge("b", "c", kinds[1]))
@@ -124,7 +124,7 @@ def test_a_circle_of_edges_that_hold_work_up_is_refused(store: Store, kinds: tup
 
 
 @pytest.mark.bd_in_soak
-def test_a_long_circle_is_refused(store: Store) -> None:
+def test_long_cycle_is_refused(store: Store) -> None:
     keys = [f"t{number:03}" for number in range(150)]
     with store.atomic():
         for key in keys:
@@ -135,7 +135,7 @@ def test_a_long_circle_is_refused(store: Store) -> None:
         store.edges.add(an_edge(keys[-1], keys[0]))
 
 
-def test_a_diamond_is_no_circle(store: Store) -> None:
+def test_diamond_is_no_cycle(store: Store) -> None:
     with_tasks(store, "abcd")
     with store.atomic():
         for task, needs in ("ab", "ac", "bd", "cd", "ad"):
@@ -144,14 +144,14 @@ def test_a_diamond_is_no_circle(store: Store) -> None:
 
 
 @pytest.mark.parametrize("kind", [WAITS_FOR, "related", "discovered-from", "of-my-own"])
-def test_a_circle_through_any_other_type_is_allowed(store: Store, kind: str) -> None:
+def test_cycle_through_other_types_is_allowed(store: Store, kind: str) -> None:
     with_tasks(store, "ab")
     store.edges.add(an_edge("a", "b"))
     store.edges.add(an_edge("b", "a", kind))
     assert len(store.edges.find()) == 2
 
 
-def test_a_circle_is_not_looked_for_when_the_caller_says_so(store: Store) -> None:
+def test_cycle_check_can_be_skipped_by_the_caller(store: Store) -> None:
     with_tasks(store, "ab")
     store.edges.add(an_edge("a", "b"))
     store.edges.add(an_edge("b", "a"), check_cycles=False)
@@ -160,7 +160,7 @@ def test_a_circle_is_not_looked_for_when_the_caller_says_so(store: Store) -> Non
 
 @pytest.mark.bd_in_soak
 @pytest.mark.parametrize("kind", [BLOCKS, CONDITIONAL])
-def test_a_child_cannot_depend_on_what_it_belongs_to(store: Store, kind: str) -> None:
+def test_child_cannot_depend_on_its_parent(store: Store, kind: str) -> None:
     with_tasks(store, "cpg")
     store.edges.add(an_edge("c", "p", PARENT_CHILD))
     store.edges.add(an_edge("p", "g", PARENT_CHILD))
@@ -173,7 +173,7 @@ def test_a_child_cannot_depend_on_what_it_belongs_to(store: Store, kind: str) ->
 
 
 @pytest.mark.bd_in_soak
-def test_a_parent_cannot_depend_on_its_child(store: Store) -> None:
+def test_parent_cannot_depend_on_its_child(store: Store) -> None:
     with_tasks(store, "cp")
     store.edges.add(an_edge("c", "p", PARENT_CHILD))
     with pytest.raises(CycleRefused):
@@ -181,7 +181,7 @@ def test_a_parent_cannot_depend_on_its_child(store: Store) -> None:
 
 
 @pytest.mark.bd_in_soak
-def test_ancestors_come_nearest_first_and_each_once(store: Store) -> None:
+def test_ancestors_are_returned_nearest_first_and_once(store: Store) -> None:
     with_tasks(store, "abcdx")
     for child, parent in ("ab", "bc", "cd"):
         store.edges.add(an_edge(child, parent, PARENT_CHILD))

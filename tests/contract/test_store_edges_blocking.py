@@ -44,7 +44,7 @@ def ready(store: Store) -> str:
 
 
 @pytest.mark.parametrize("kind", [BLOCKS, CONDITIONAL])
-def test_a_task_waits_until_what_it_needs_is_resolved(store: Store, kind: str) -> None:
+def test_task_is_blocked_until_its_dependency_is_resolved(store: Store, kind: str) -> None:
     tree(store)
     store.edges.add(an_edge("x", "w", kind))
     assert (blocked(store), "x" in ready(store)) == ("x", False)
@@ -53,7 +53,7 @@ def test_a_task_waits_until_what_it_needs_is_resolved(store: Store, kind: str) -
         assert (status, blocked(store)) == (status, "" if status in RESOLVED else "x")
 
 
-def test_each_of_several_needs_holds_a_task_up(store: Store) -> None:
+def test_task_stays_blocked_until_all_dependencies_are_resolved(store: Store) -> None:
     tree(store)
     store.edges.add(an_edge("x", "w"))
     store.edges.add(an_edge("x", "g"))
@@ -63,7 +63,7 @@ def test_each_of_several_needs_holds_a_task_up(store: Store) -> None:
     assert blocked(store) == ""
 
 
-def test_reopening_what_is_needed_blocks_again(store: Store) -> None:
+def test_reopened_dependency_blocks_again(store: Store) -> None:
     tree(store)
     store.edges.add(an_edge("x", "w"))
     move(store, "w", "closed")
@@ -73,14 +73,14 @@ def test_reopening_what_is_needed_blocks_again(store: Store) -> None:
     assert blocked(store) == "x"
 
 
-def test_needing_what_is_closed_already_blocks_nothing(store: Store) -> None:
+def test_closed_dependency_does_not_block(store: Store) -> None:
     tree(store)
     move(store, "w", "closed")
     store.edges.add(an_edge("x", "w"))
     assert blocked(store) == ""
 
 
-def test_removing_the_edge_or_the_needed_task_unblocks(store: Store) -> None:
+def test_removing_the_edge_or_the_dependency_unblocks(store: Store) -> None:
     tree(store)
     store.edges.add(an_edge("x", "w"))
     store.edges.remove("x", "w")
@@ -90,7 +90,7 @@ def test_removing_the_edge_or_the_needed_task_unblocks(store: Store) -> None:
     assert blocked(store) == ""
 
 
-def test_something_external_blocks_until_the_edge_is_removed(store: Store) -> None:
+def test_external_dependency_blocks_until_its_edge_is_removed(store: Store) -> None:
     tree(store)
     store.edges.add(an_edge("x", "external:other:api"))
     assert blocked(store) == "x"
@@ -98,7 +98,7 @@ def test_something_external_blocks_until_the_edge_is_removed(store: Store) -> No
     assert blocked(store) == ""
 
 
-def test_other_types_never_block(store: Store) -> None:
+def test_other_edge_types_never_block(store: Store) -> None:
     with store.atomic():
         for kind in (*NEVER_BLOCKING, "of-my-own"):
             for key in (f"{kind}-task", f"{kind}-needed"):
@@ -108,7 +108,7 @@ def test_other_types_never_block(store: Store) -> None:
     assert blocked(store) == ""
 
 
-def test_a_blocked_parent_blocks_its_descendants_and_frees_them_again(store: Store) -> None:
+def test_blocked_parent_blocks_its_descendants_until_it_is_unblocked(store: Store) -> None:
     tree(store)
     assert blocked(store) == ""
     store.edges.add(an_edge("g", "x"))
@@ -124,7 +124,7 @@ def test_a_blocked_parent_blocks_its_descendants_and_frees_them_again(store: Sto
     assert blocked(store) == ""
 
 
-def test_a_child_with_a_need_of_its_own_stays_blocked_when_its_parent_is_freed(store: Store) -> None:
+def test_child_with_its_own_dependency_stays_blocked_when_its_parent_is_unblocked(store: Store) -> None:
     tree(store)
     store.edges.add(an_edge("g", "x"))
     store.edges.add(an_edge("p.1", "w"))
@@ -132,28 +132,28 @@ def test_a_child_with_a_need_of_its_own_stays_blocked_when_its_parent_is_freed(s
     assert blocked(store) == "p.1"
 
 
-def test_an_open_or_closed_parent_does_not_block_its_children(store: Store) -> None:
+def test_open_or_closed_parent_does_not_block_its_children(store: Store) -> None:
     tree(store)
     assert "p.1" in ready(store)
     move(store, "p", "closed")
     assert "p.1" in ready(store)
 
 
-def test_removing_a_blocked_parent_frees_its_children(store: Store) -> None:
+def test_removing_a_blocked_parent_unblocks_its_children(store: Store) -> None:
     tree(store)
     store.edges.add(an_edge("p", "x"))
     store.tasks.remove("p")
     assert blocked(store) == ""
 
 
-def test_a_closed_task_is_not_shown_as_blocked_but_its_children_are(store: Store) -> None:
+def test_closed_task_is_not_shown_as_blocked_but_its_children_are(store: Store) -> None:
     tree(store)
     store.edges.add(an_edge("p", "x"))
     move(store, "p", "closed")
     assert blocked(store) == "p.1 p.2"
 
 
-def test_blocking_reaches_down_a_deep_tree(store: Store) -> None:
+def test_blocking_reaches_all_levels_of_a_deep_tree(store: Store) -> None:
     keys = [f"t{number:02}" for number in range(40)]
     with store.atomic():
         for key in (*keys, "x"):
@@ -166,7 +166,7 @@ def test_blocking_reaches_down_a_deep_tree(store: Store) -> None:
     assert blocked(store) == ""
 
 
-def test_waiting_for_all_children_ends_with_the_last_of_them(store: Store) -> None:
+def test_wait_for_all_children_ends_when_the_last_is_closed(store: Store) -> None:
     tree(store, waits=ALL_CHILDREN)
     assert blocked(store) == "w"
     move(store, "p.1", "closed")
@@ -177,7 +177,7 @@ def test_waiting_for_all_children_ends_with_the_last_of_them(store: Store) -> No
     assert blocked(store) == "w"
 
 
-def test_waiting_for_any_child_ends_with_the_first_of_them(store: Store) -> None:
+def test_wait_for_any_child_ends_when_the_first_is_closed(store: Store) -> None:
     tree(store, waits=ANY_CHILDREN)
     assert blocked(store) == "w"
     move(store, "p.2", "closed")
@@ -187,7 +187,7 @@ def test_waiting_for_any_child_ends_with_the_first_of_them(store: Store) -> None
 
 
 @pytest.mark.parametrize("gate", [ALL_CHILDREN, ANY_CHILDREN])
-def test_waiting_for_what_has_no_children_ends_at_once(store: Store, gate: str) -> None:
+def test_wait_ends_at_once_when_the_target_has_no_children(store: Store, gate: str) -> None:
     tree(store)
     store.edges.add(an_edge("w", "x", WAITS_FOR, metadata=f'{{"gate": "{gate}"}}'))
     assert blocked(store) == ""
@@ -195,14 +195,14 @@ def test_waiting_for_what_has_no_children_ends_at_once(store: Store, gate: str) 
     assert blocked(store) == "w"
 
 
-def test_the_target_itself_is_not_waited_for_only_its_children(store: Store) -> None:
+def test_wait_ignores_the_status_of_the_target_itself(store: Store) -> None:
     tree(store, waits=ALL_CHILDREN)
     move(store, "p.1", "closed")
     move(store, "p.2", "closed")
     assert (store.tasks.get("p").status, blocked(store)) == ("open", "")
 
 
-def test_children_that_come_later_or_go_are_waited_for_too(store: Store) -> None:
+def test_wait_includes_children_that_are_added_or_removed_later(store: Store) -> None:
     tree(store, waits=ALL_CHILDREN)
     for key in ("p.1", "p.2"):
         move(store, key, "closed")
@@ -217,13 +217,13 @@ def test_children_that_come_later_or_go_are_waited_for_too(store: Store) -> None
     assert blocked(store) == ""
 
 
-def test_removing_the_target_of_a_wait_ends_it(store: Store) -> None:
+def test_wait_ends_when_its_target_is_removed(store: Store) -> None:
     tree(store, waits=ALL_CHILDREN)
     store.tasks.remove("p")
     assert blocked(store) == ""
 
 
-def test_a_wait_blocks_the_children_of_whoever_waits(store: Store) -> None:
+def test_wait_blocks_the_children_of_the_waiting_task(store: Store) -> None:
     tree(store, waits=ALL_CHILDREN)
     store.edges.add(an_edge("x", "w", PARENT_CHILD))
     assert blocked(store) == "w x"
@@ -231,7 +231,7 @@ def test_a_wait_blocks_the_children_of_whoever_waits(store: Store) -> None:
     assert blocked(store) == ""
 
 
-def test_a_settled_or_claimed_task_counts_at_once_for_those_that_need_it(store: Store) -> None:
+def test_settling_or_claiming_a_dependency_takes_effect_at_once(store: Store) -> None:
     tree(store)
     store.edges.add(an_edge("x", "w"))
     store.claims.take("w", "ada")
@@ -241,16 +241,14 @@ def test_a_settled_or_claimed_task_counts_at_once_for_those_that_need_it(store: 
     assert "x" in ready(store)
 
 
-def test_deferred_tasks_become_ready_when_their_time_comes(store: Store, clock: FakeClock) -> None:
+def test_deferred_task_becomes_ready_at_its_time(store: Store, clock: FakeClock) -> None:
     store.tasks.add(a_task(id="x", defer_until=NOON + HOUR))
     assert ready(store) == ""
     clock.advance(HOUR)
     assert ready(store) == "x"
 
 
-def test_a_task_set_aside_until_a_time_is_ready_when_it_comes_and_without_one_never(
-    store: Store, clock: FakeClock
-) -> None:
+def test_task_with_deferred_status_becomes_ready_only_at_a_given_time(store: Store, clock: FakeClock) -> None:
     store.tasks.add(a_task(id="until", status="deferred", defer_until=NOON + HOUR))
     store.tasks.add(a_task(id="for-good", status="deferred"))
     assert ready(store) == ""
@@ -260,9 +258,7 @@ def test_a_task_set_aside_until_a_time_is_ready_when_it_comes_and_without_one_ne
     assert (claim.task.id, claim.task.status) == ("until", "in_progress")
 
 
-def test_children_of_a_deferred_parent_wait_for_its_time_but_grandchildren_do_not(
-    store: Store, clock: FakeClock
-) -> None:
+def test_children_of_a_deferred_parent_wait_but_grandchildren_do_not(store: Store, clock: FakeClock) -> None:
     tree(store)
     with store.atomic():
         store.tasks.save(store.tasks.get("g").replace(defer_until=NOON + HOUR))
@@ -271,7 +267,7 @@ def test_children_of_a_deferred_parent_wait_for_its_time_but_grandchildren_do_no
     assert ready(store) == "g p p.1 p.2 w x"
 
 
-def test_only_open_tasks_that_are_work_and_nobody_holds_are_ready(store: Store) -> None:
+def test_only_open_unclaimed_work_is_ready(store: Store) -> None:
     with store.atomic():
         for status in CATEGORIES:
             store.tasks.add(a_task(id=f"status-{status}", status=status))

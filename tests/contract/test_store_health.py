@@ -19,7 +19,7 @@ def worst(store: Store, name: str) -> Vital:
     return min((each for each in store.health() if each.name == name), key=lambda each: order.index(each.state))
 
 
-def test_a_sound_queue_says_so_and_changes_nothing(store: Store) -> None:
+def test_health_of_a_sound_queue_is_ok_and_changes_nothing(store: Store) -> None:
     task = a_task()
     store.tasks.add(task)
     found = store.health()
@@ -41,7 +41,7 @@ def filled(path: Path) -> SqliteStore:
     return store
 
 
-def test_a_sound_file_is_named_with_its_library_and_its_log(path: Path) -> None:
+def test_health_names_file_library_and_log_of_sqlite(path: Path) -> None:
     store = filled(path)
     assert [each.name for each in store.health()] == ["sqlite", "integrity", "journal"]
     assert worst(store, "integrity").fact == str(path)
@@ -49,7 +49,7 @@ def test_a_sound_file_is_named_with_its_library_and_its_log(path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", [3, 9])
-def test_a_damaged_page_is_told_with_what_to_do_and_never_raised(path: Path, page: int) -> None:
+def test_damaged_page_is_reported_with_a_remedy(path: Path, page: int) -> None:
     filled(path).close()
     data = bytearray(path.read_bytes())
     data[page * 4096 : (page + 1) * 4096] = b"\xff" * 4096
@@ -61,7 +61,7 @@ def test_a_damaged_page_is_told_with_what_to_do_and_never_raised(path: Path, pag
     store.close()
 
 
-def test_a_row_that_refers_to_nothing_is_told(path: Path) -> None:
+def test_dangling_reference_is_reported(path: Path) -> None:
     store = filled(path)
     connection = apsw.Connection(str(path))
     connection.execute("insert into comments values ('c', 'nope', 'ada', 'well', 0)")
@@ -70,7 +70,7 @@ def test_a_row_that_refers_to_nothing_is_told(path: Path) -> None:
     store.close()
 
 
-def test_another_journal_mode_is_wrong(path: Path) -> None:
+def test_unexpected_journal_mode_is_reported(path: Path) -> None:
     filled(path).close()
     connection = apsw.Connection(str(path))
     assert connection.pragma("journal_mode", "delete") == "delete"
@@ -81,7 +81,7 @@ def test_another_journal_mode_is_wrong(path: Path) -> None:
     store.close()
 
 
-def test_a_log_that_somebody_keeps_from_being_written_back_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_that_cannot_be_checkpointed_is_reported(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = filled(path)
     monkeypatch.setattr(sqlite_health, "LARGEST_LOG_MB", 0)
     found = worst(store, "journal")
@@ -93,6 +93,6 @@ def test_a_log_that_somebody_keeps_from_being_written_back_is_told(path: Path, m
     ("version", "state"),
     [("3.51.2", "wrong"), ("3.9.99", "wrong"), ("3.51.3", "ok"), ("3.100.0", "ok"), ("4.0.0", "ok")],
 )
-def test_a_library_that_can_lose_writes_is_wrong(version: str, state: str) -> None:
+def test_library_version_that_can_lose_writes_is_reported(version: str, state: str) -> None:
     found = library(version)
     assert (found.state, bool(found.remedy)) == (state, state == "wrong")

@@ -15,13 +15,13 @@ def a_host(key: str = "fleet@a-1", **said: Any) -> Host:
     return Host(**{"id": key, "name": "a", "seen_at": NOON, **said})
 
 
-def test_a_host_comes_back_as_it_told_of_itself(store: Store) -> None:
+def test_host_is_returned_unchanged(store: Store) -> None:
     told = a_host(labels=("gpu", "ünï"), slots=7, agents=2, load=1.5, version="1", address="10.0.0.1:7717")
     assert store.hosts.keep(told) == told
     assert store.hosts.all() == [told]
 
 
-def test_the_last_word_of_a_host_counts_but_only_a_person_says_whether_it_takes_work(store: Store) -> None:
+def test_last_report_of_a_host_counts_except_for_draining(store: Store) -> None:
     store.hosts.keep(a_host(agents=1))
     assert store.hosts.drain("fleet@a-1", NOON + MINUTE)
     told = store.hosts.keep(a_host(agents=3, seen_at=NOON + HOUR))
@@ -31,13 +31,13 @@ def test_the_last_word_of_a_host_counts_but_only_a_person_says_whether_it_takes_
     assert store.hosts.all() == [told.replace(drained_at=None)]
 
 
-def test_hosts_are_told_by_name(store: Store) -> None:
+def test_hosts_are_sorted_by_name(store: Store) -> None:
     for key, name in (("1", "b"), ("2", "a"), ("3", "b"), ("4", "C")):
         store.hosts.keep(a_host(key, name=name))
     assert [(host.name, host.id) for host in store.hosts.all()] == [("C", "4"), ("a", "2"), ("b", "1"), ("b", "3")]
 
 
-def test_a_host_that_is_forgotten_is_gone_and_one_that_is_not_known_is_not_drained(store: Store) -> None:
+def test_forgotten_host_is_deleted_and_unknown_host_cannot_be_drained(store: Store) -> None:
     store.hosts.keep(a_host())
     assert store.hosts.forget("fleet@a-1")
     assert not store.hosts.forget("fleet@a-1")
@@ -45,7 +45,7 @@ def test_a_host_that_is_forgotten_is_gone_and_one_that_is_not_known_is_not_drain
     assert store.hosts.all() == []
 
 
-def test_a_glance_shows_all_that_a_host_goes_by_when_it_looks_for_work(store: Store) -> None:
+def test_glance_shows_everything_that_a_host_decides_by(store: Store) -> None:
     nothing = store.hosts.glance("fleet@a-1", "x")
     assert (list(nothing.coders), list(nothing.accounts), nothing.setting, nothing.host) == ([], [], None, None)
     for key, coder in (("t-1", "codex"), ("t-2", ""), ("t-3", "codex"), ("t-4", "odd ' % :key")):

@@ -24,7 +24,7 @@ def ids(found: list[Message]) -> str:
     return " ".join(each.id for each in found)
 
 
-def test_a_message_comes_back_as_it_was(store: Store) -> None:
+def test_message_is_returned_unchanged(store: Store) -> None:
     instants: dict[str, Any] = {
         "sent_at": NOON + MINUTE,
         "delivered_at": NOON + HOUR,
@@ -37,12 +37,12 @@ def test_a_message_comes_back_as_it_was(store: Store) -> None:
     assert store.messages.find() == [full, bare]
 
 
-def test_half_a_character_is_kept_as_well_as_it_can_be(store: Store) -> None:
+def test_message_with_half_a_surrogate_pair_is_stored(store: Store) -> None:
     store.messages.add(a_message(text="cut \ud83d"))
     assert len(store.messages.find()) == 1
 
 
-def test_the_same_message_said_twice_is_one(store: Store) -> None:
+def test_message_with_the_same_id_is_stored_once(store: Store) -> None:
     store.messages.add(a_message(text="first"))
     store.messages.mark("m-1", Delivery.SENT, NOON, "t-1/1")
     store.messages.add(a_message(text="second"))
@@ -50,7 +50,7 @@ def test_the_same_message_said_twice_is_one(store: Store) -> None:
     assert (kept.text, kept.state) == ("first", Delivery.SENT)
 
 
-def test_messages_are_told_oldest_first_of_one_task_or_all_in_one_state_or_any(store: Store) -> None:
+def test_messages_are_returned_oldest_first_by_task_and_state(store: Store) -> None:
     for key, task, minutes in (("c", "t-1", 0), ("a", "t-2", 2), ("b", "t-1", 2), ("d", "t-1", 1), ("e", "t-1", 3)):
         store.messages.add(a_message(key, task, queued_at=NOON + minutes * MINUTE))
     for key, state in (("d", Delivery.SENT), ("b", Delivery.DELIVERED), ("e", Delivery.CARRIED)):
@@ -70,7 +70,7 @@ ONWARD = {
 }
 
 
-def test_a_message_moves_only_forward_and_its_end_is_final(store: Store) -> None:
+def test_message_state_only_advances_and_its_end_is_final(store: Store) -> None:
     for start, goal in product(STATES, STATES):
         key = f"{start}-{goal}"
         store.messages.add(a_message(key, key))
@@ -84,12 +84,12 @@ def test_a_message_moves_only_forward_and_its_end_is_final(store: Store) -> None
         assert after == (before.replace(run_id="t-1/2", **{f"{goal}_at": NOON + HOUR}) if moved else before)
 
 
-def test_a_message_that_is_not_there_does_not_move(store: Store) -> None:
+def test_unknown_message_does_not_change_state(store: Store) -> None:
     assert store.messages.mark("nope", Delivery.SENT, NOON, "t-1/1") is False
     assert store.messages.find() == []
 
 
-def test_messages_are_taken_back_with_their_transaction(store: Store) -> None:
+def test_messages_are_rolled_back_with_their_transaction(store: Store) -> None:
     store.messages.add(a_message())
     before = store.messages.find()
     with pytest.raises(ZeroDivisionError), store.atomic():

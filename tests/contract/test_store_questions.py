@@ -32,7 +32,7 @@ except AlreadyAnswered as late:
 """
 
 
-def test_a_question_comes_back_as_it_was(store: Store) -> None:
+def test_question_is_returned_unchanged(store: Store) -> None:
     bare = a_question("t")
     full = a_question("t", UNICODE, run_id="t/1", source="file")
     for question in (bare, full):
@@ -40,7 +40,7 @@ def test_a_question_comes_back_as_it_was(store: Store) -> None:
         assert store.questions.get(question.id) == question
 
 
-def test_the_same_question_asked_again_while_open_is_one(store: Store) -> None:
+def test_repeated_question_is_stored_once_while_it_is_open(store: Store) -> None:
     first, second = a_question("t"), a_question("t", asked_at=NOON + HOUR)
     for question in (first, second, first):
         store.questions.ask(question)
@@ -76,7 +76,7 @@ def test_an_empty_answer_is_an_answer(store: Store) -> None:
     assert store.questions.find(unanswered=True) == []
 
 
-def test_a_question_that_is_withdrawn_waits_for_nobody_and_has_no_answer(store: Store) -> None:
+def test_withdrawn_question_has_no_answer_and_can_be_asked_again(store: Store) -> None:
     first, again = a_question("t"), a_question("t", asked_at=NOON + HOUR)
     store.questions.ask(first)
     assert not store.questions.get(first.id).is_withdrawn
@@ -90,7 +90,7 @@ def test_a_question_that_is_withdrawn_waits_for_nobody_and_has_no_answer(store: 
     assert not store.questions.answer(again.id, "", by="ada").is_withdrawn
 
 
-def test_of_two_that_answer_at_once_one_wins(store: Store, tmp_path: Path) -> None:
+def test_first_answer_wins_when_two_threads_answer_at_once(store: Store, tmp_path: Path) -> None:
     def answer(who: str, question_id: str, go: threading.Barrier) -> str:
         own = None if isinstance(store, PostgresStore) else SqliteStore(str(tmp_path / "fleet.db"))
         go.wait(30)
@@ -111,7 +111,7 @@ def test_of_two_that_answer_at_once_one_wins(store: Store, tmp_path: Path) -> No
         assert sorted(each.result() for each in answers) == sorted(["late", winner])
 
 
-def test_of_many_processes_that_answer_at_once_one_wins(tmp_path: Path) -> None:
+def test_first_answer_wins_when_processes_answer_at_once(tmp_path: Path) -> None:
     path = str(tmp_path / "fleet.db")
     store = SqliteStore(path, make=True)
     store.questions.ask(a_question("t", id="q"))
@@ -133,14 +133,14 @@ def test_of_many_processes_that_answer_at_once_one_wins(tmp_path: Path) -> None:
     assert answers == sorted([winner, *[f"late: question q was answered by {winner}"] * 5])
 
 
-def test_an_unknown_question_is_said_to_be_unknown(store: Store) -> None:
+def test_unknown_question_raises_question_not_found(store: Store) -> None:
     with pytest.raises(QuestionNotFound, match="nope"):
         store.questions.get("nope")
     with pytest.raises(QuestionNotFound, match="nope"):
         store.questions.answer("nope", "red", by="ada")
 
 
-def test_questions_are_told_oldest_first_of_one_task_or_of_all_answered_or_not(store: Store) -> None:
+def test_questions_are_returned_oldest_first_by_task_and_state(store: Store) -> None:
     asked = [
         a_question(task, text, asked_at=NOON - minutes * MINUTE)
         for task, text, minutes in (("t", "a", 0), ("u", "b", 1), ("t", "c", 2), ("t", "d", 2))
@@ -155,7 +155,7 @@ def test_questions_are_told_oldest_first_of_one_task_or_of_all_answered_or_not(s
     assert store.questions.find(task_id="") == store.questions.find(task_id="nope") == []
 
 
-def test_questions_and_answers_are_taken_back_with_their_transaction(store: Store) -> None:
+def test_questions_and_answers_are_rolled_back_with_their_transaction(store: Store) -> None:
     question = a_question("t")
     store.questions.ask(question)
     with pytest.raises(ZeroDivisionError), store.atomic():

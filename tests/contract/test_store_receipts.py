@@ -13,7 +13,7 @@ from fleet.store.base import Store
 pytestmark = pytest.mark.bd_in_soak
 
 
-def test_what_is_kept_comes_back_and_is_as_it_was_made(store: Store) -> None:
+def test_receipt_is_returned_unchanged(store: Store) -> None:
     kept = store.receipts.keep(a_receipt("t-1/1", coder="claude", model="opus"))
     assert store.receipts.get("t-1/1") == kept and store.receipts.of_task("t-1") == [kept]
     assert flaws(kept) == [] and kept.previous == "" and len(kept.hash) == 64
@@ -21,7 +21,7 @@ def test_what_is_kept_comes_back_and_is_as_it_was_made(store: Store) -> None:
     assert store.receipts.get("t-1/2") is None and store.receipts.of_task("t-2") == []
 
 
-def test_the_receipts_of_one_owner_are_a_chain_and_others_have_their_own(store: Store) -> None:
+def test_receipts_form_one_chain_per_owner(store: Store) -> None:
     kept = [
         store.receipts.keep(a_receipt(f"{task}/{number}", owner=owner))
         for number, (task, owner) in enumerate([("a", "host"), ("b", "other"), ("a", "host"), ("c", "host")], 1)
@@ -32,13 +32,13 @@ def test_the_receipts_of_one_owner_are_a_chain_and_others_have_their_own(store: 
     assert kept[1].previous == "" and store.receipts.of_task("a") == [kept[0], kept[2]]
 
 
-def test_of_one_run_the_first_receipt_counts(store: Store) -> None:
+def test_first_receipt_of_a_run_counts(store: Store) -> None:
     first = store.receipts.keep(a_receipt("t/1"))
     assert store.receipts.keep(a_receipt("t/1", finding="fabricated")) == first
     assert store.receipts.chain("host") == [first]
 
 
-def test_a_receipt_is_kept_with_the_end_and_the_verdict_or_not_at_all(store: Store) -> None:
+def test_receipt_is_stored_with_end_and_verdict_or_not_at_all(store: Store) -> None:
     claim = a_claim(store)
     run = store.runs.begin(claim, a_run(coder="demo"))
     with pytest.raises(ZeroDivisionError), store.atomic():
@@ -53,7 +53,7 @@ def test_a_receipt_is_kept_with_the_end_and_the_verdict_or_not_at_all(store: Sto
     assert (ended.receipt, ended.finding) == (kept.hash, "verified") and kept.previous == ""
 
 
-def test_whatever_text_is_in_it_its_hashes_hold(store: Store) -> None:
+def test_hashes_of_a_receipt_are_valid_for_any_text(store: Store) -> None:
     odd = {"git": {"files": ["\ud800", "a\0b", "\x1b[2J", "ü", '"', "\\"]}, "claims": {"summary": "x" * 100_000}}
     shown = ("it claims \udcff",)
     kept = store.receipts.keep(a_receipt("t/1", body=drafted("verified", shown, odd), model="m\ud800"))
@@ -71,13 +71,13 @@ def test_whatever_text_is_in_it_its_hashes_hold(store: Store) -> None:
         ({"model": "another"}, "its hash"),
     ],
 )
-def test_what_was_changed_in_a_receipt_is_seen(changed: dict[str, Any], fault: str) -> None:
+def test_changed_receipt_is_detected(changed: dict[str, Any], fault: str) -> None:
     kept = chained(a_receipt("t/1", finding="fabricated"), "")
     assert flaws(kept) == []
     assert any(fault in flaw for flaw in flaws(kept.replace(**changed)))
 
 
-def test_a_piece_that_was_changed_is_named_though_the_whole_was_hashed_anew() -> None:
+def test_changed_piece_is_named_when_the_receipt_was_rehashed() -> None:
     kept = chained(a_receipt("t/1"), "")
     forged = chained(kept.replace(body=kept.body.replace('"exit_status": 0', '"exit_status": 1')), "")
     assert flaws(forged) == ["the hash of its piece 'process' is not that of its words"]

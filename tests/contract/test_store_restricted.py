@@ -68,21 +68,21 @@ def seen(fleet: Fleet, claim: Claim) -> Store:
 
 
 @pytest.mark.parametrize(("port", "restricted"), PORTS.items(), ids=lambda each: each.__name__)
-def test_every_method_of_a_port_is_judged(port: type, restricted: type[RestrictedPort]) -> None:
+def test_each_method_of_a_port_is_classified(port: type, restricted: type[RestrictedPort]) -> None:
     judged = {name for name in vars(restricted) if not name.startswith("_")} - {"free", "refused"}
     free, refused = restricted.free, set(restricted.refused)
     assert free | refused | judged == methods(port) - INTERNAL
     assert not free & refused and not judged & (free | refused)
 
 
-def test_every_method_of_a_store_is_judged_and_the_other_ports_are_not_for_agents() -> None:
+def test_each_method_of_a_store_is_classified_and_other_ports_are_hidden() -> None:
     ports = {name for name, each in vars(Store).items() if isinstance(each, cached_property)}
     judged = {name for name in vars(RestrictedStore) if not name.startswith("_")}
     assert FREE | ports == methods(Store) and not FREE & ports
     assert judged == {"tasks", "edges", "comments", "claims", "tokens", "config"} < ports
 
 
-def test_a_person_has_the_queue_itself(fleet: Fleet) -> None:
+def test_person_gets_the_unrestricted_store(fleet: Fleet) -> None:
     assert as_seen_by(fleet, None) is fleet.store
 
 
@@ -96,7 +96,7 @@ CHANGES: dict[str, Callable[[Store, str], Any]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_what_is_somebody_elses_stays_as_it_is(store: Store, seen: Store, name: str) -> None:
+def test_run_cannot_change_tasks_of_others(store: Store, seen: Store, name: str) -> None:
     store.tasks.add(a_task(id="target", assignee="ada"))
     before, edges = store.tasks.get("other"), store.edges.find()
     with pytest.raises(
@@ -108,18 +108,18 @@ def test_what_is_somebody_elses_stays_as_it_is(store: Store, seen: Store, name: 
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_what_the_run_made_is_its_own(store: Store, seen: Store, name: str) -> None:
+def test_run_can_change_tasks_that_it_created(store: Store, seen: Store, name: str) -> None:
     store.tasks.add(a_task(id="target", assignee="ada"))
     CHANGES[name](seen, "made")
 
 
-def test_what_is_not_there_is_told_as_ever(seen: Store) -> None:
+def test_missing_task_raises_task_not_found(seen: Store) -> None:
     for change in (CHANGES["unlink"], CHANGES["remove"], CHANGES["take"]):
         with pytest.raises(TaskNotFound):
             change(seen, "nope")
 
 
-def test_reading_is_free(store: Store, seen: Store) -> None:
+def test_run_can_read_all_tasks(store: Store, seen: Store) -> None:
     assert seen.tasks.get("other") == store.tasks.get("other")
     assert seen.tasks.find(Filter(), sort="id") == store.tasks.find(Filter(), sort="id")
     with seen.snapshot():
@@ -140,19 +140,19 @@ def test_reading_is_free(store: Store, seen: Store) -> None:
         lambda store, claim: store.tokens.issue(claim, Caller(task_id="own", run_id="own/9", epoch=claim.epoch)),
     ],
 )
-def test_what_is_for_people_and_supervisors_is_refused(store: Store, seen: Store, claim: Claim, call: Any) -> None:
+def test_run_cannot_call_methods_for_people_and_supervisors(store: Store, seen: Store, claim: Claim, call: Any) -> None:
     before = (store.tasks.find(Filter(), sort="id"), store.config.all())
     with pytest.raises(IllegalMove, match="an agent may not"):
         call(seen, claim)
     assert (store.tasks.find(Filter(), sort="id"), store.config.all()) == before
 
 
-def test_a_task_that_a_run_makes_says_so_whatever_it_claims(store: Store, seen: Store) -> None:
+def test_task_created_by_a_run_always_names_its_creator(store: Store, seen: Store) -> None:
     seen.tasks.add(a_task(id="new", made_by="other"))
     assert store.tasks.get("new").made_by == "own"
 
 
-def test_what_is_not_a_runs_to_say_stays_as_it_was(store: Store, seen: Store) -> None:
+def test_run_cannot_change_reserved_fields(store: Store, seen: Store) -> None:
     lies = {"made_by": "", "origin": "x", "finding": "verified", "reason": "x"}
     for key in ("own", "made"):
         kept = store.tasks.get(key)
@@ -168,7 +168,7 @@ def test_what_is_not_a_runs_to_say_stays_as_it_was(store: Store, seen: Store) ->
 
 
 @pytest.mark.parametrize("status", [Status.CLOSED, Status.PINNED])
-def test_a_run_does_not_end_its_own_task_by_its_word(store: Store, seen: Store, status: str) -> None:
+def test_run_cannot_end_its_own_task(store: Store, seen: Store, status: str) -> None:
     with pytest.raises(IllegalMove, match="once it is settled") as refused:
         seen.tasks.save(store.tasks.get("own").moved(status, store.now()))
     assert "bd close own" in refused.value.hint
@@ -178,14 +178,14 @@ def test_a_run_does_not_end_its_own_task_by_its_word(store: Store, seen: Store, 
     assert store.tasks.get("made").status == status
 
 
-def test_a_run_does_not_open_its_own_task_again_after_a_person_closed_it(store: Store, seen: Store) -> None:
+def test_run_cannot_reopen_its_own_task_after_a_person_closed_it(store: Store, seen: Store) -> None:
     store.tasks.save(store.tasks.get("own").closed("not needed", store.now()))
     with pytest.raises(IllegalMove, match="a person ended it"):
         seen.tasks.save(store.tasks.get("own").reopened(store.now()))
     assert store.tasks.get("own").status == Status.CLOSED
 
 
-def test_nothing_a_supervisor_works_on_is_given_back_or_deleted(store: Store, seen: Store, claim: Claim) -> None:
+def test_run_can_neither_release_nor_delete_supervised_tasks(store: Store, seen: Store, claim: Claim) -> None:
     store.tasks.save(store.tasks.get("made").replace(assignee=""))
     store.claims.acquire("host", [Lane(room=1)], room=1, ttl=HOUR)
     for key in ("own", "made"):
@@ -197,14 +197,14 @@ def test_nothing_a_supervisor_works_on_is_given_back_or_deleted(store: Store, se
         assert store.tasks.get(key).is_supervised
 
 
-def test_a_reopened_task_fences_its_earlier_holder_also_for_a_run(store: Store, seen: Store) -> None:
+def test_reopening_by_a_run_fences_the_earlier_holder(store: Store, seen: Store) -> None:
     store.tasks.save(store.tasks.get("made").closed("done", store.now()))
     before = store.tasks.get("made").epoch
     seen.tasks.save(store.tasks.get("made").reopened(store.now()))
     assert store.tasks.get("made").epoch == before + 1
 
 
-def test_a_run_comments_on_any_task_under_its_own_name(store: Store, seen: Store) -> None:
+def test_run_comments_on_any_task_under_its_own_name(store: Store, seen: Store) -> None:
     seen.comments.add(a_comment("other", author="the boss"))
     assert [each.author for each in store.comments.find(["other"])] == ["own/1"]
 
@@ -221,7 +221,7 @@ def chain(fleet: Fleet, length: int, **first: Any) -> None:
 
 
 @pytest.mark.parametrize("deepest", [None, 0, 1, 2, 3, 4])
-def test_tasks_lead_to_tasks_as_deep_as_the_maker_of_the_first_said(fleet: Fleet, deepest: int | None) -> None:
+def test_depth_of_created_tasks_is_limited_by_the_first_creator(fleet: Fleet, deepest: int | None) -> None:
     most = DEEPEST if deepest is None else deepest
     chain(fleet, most, rules="" if deepest is None else encode({"depth": deepest}))
     with pytest.raises(IllegalMove, match=f"{most} deep already, and {most} is the most"):
@@ -230,7 +230,7 @@ def test_tasks_lead_to_tasks_as_deep_as_the_maker_of_the_first_said(fleet: Fleet
         a_run_of(fleet, f"level-{most}").tasks.add(a_task(rules=encode({"depth": 9}), made_by=""))
 
 
-def test_a_run_lets_its_tasks_go_no_deeper_than_itself(fleet: Fleet) -> None:
+def test_created_task_gets_no_higher_limits_than_its_creator(fleet: Fleet) -> None:
     store = fleet.store
     store.tasks.add(a_task(id="a", rules=encode({"depth": 1, "at_once": 3})))
     seen = a_run_of(fleet, "a")
@@ -242,32 +242,32 @@ def test_a_run_lets_its_tasks_go_no_deeper_than_itself(fleet: Fleet) -> None:
         seen.tasks.add(a_task(rules="[]"))
 
 
-def test_a_deleted_link_in_the_chain_does_not_make_it_shorter(fleet: Fleet) -> None:
+def test_deleted_ancestor_does_not_reset_the_depth(fleet: Fleet) -> None:
     chain(fleet, DEEPEST)
     a_run_of(fleet, "level-0").tasks.remove("level-1")
     with pytest.raises(IllegalMove, match="deep already"):
         a_run_of(fleet, "level-2").tasks.add(a_task())
 
 
-def test_a_chain_that_bites_its_tail_ends(fleet: Fleet) -> None:
+def test_circular_chain_of_creators_is_refused(fleet: Fleet) -> None:
     fleet.store.tasks.add(a_task(id="a", made_by="a"))
     with pytest.raises(IllegalMove, match="deep already"):
         a_run_of(fleet, "a").tasks.add(a_task())
 
 
-def test_a_run_that_was_told_to_be_deep_is(fleet: Fleet) -> None:
+def test_depth_given_to_a_run_counts(fleet: Fleet) -> None:
     fleet.store.tasks.add(a_task(id="a"))
     with pytest.raises(IllegalMove, match="deep already"):
         a_run_of(fleet, "a", depth=DEEPEST).tasks.add(a_task())
     a_run_of(fleet, "a", depth=DEEPEST - 1).tasks.add(a_task())
 
 
-def test_a_run_whose_task_is_gone_makes_nothing(fleet: Fleet) -> None:
+def test_run_creates_nothing_when_its_task_is_gone(fleet: Fleet) -> None:
     with pytest.raises(IllegalMove, match="cannot be read"):
         a_run_of(fleet, "nope").tasks.add(a_task())
 
 
-def test_tasks_are_made_only_where_their_maker_may_work(fleet: Fleet, tmp_path: Path) -> None:
+def test_tasks_are_created_only_in_allowed_repositories(fleet: Fleet, tmp_path: Path) -> None:
     repo, other = make_repository(tmp_path / "repo"), make_repository(tmp_path / "other")
     tree = tmp_path / "tree"
     run_git(repo, "worktree", "add", "-q", str(tree))
@@ -296,7 +296,7 @@ def ran(fleet: Fleet, task_id: str, **took: Any) -> None:
     fleet.store.claims.release(claim)
 
 
-def test_what_a_run_may_spend_is_all_that_its_tasks_may_spend_together(fleet: Fleet) -> None:
+def test_budget_of_a_run_is_shared_by_the_tasks_it_creates(fleet: Fleet) -> None:
     store = fleet.store
     store.tasks.add(a_task(id="a", limits=encode({"max_cost_usd": 1.0, "max_tokens": 1000, "wall_seconds": 60})))
     ran(fleet, "a", cost_usd=0.2, input_tokens=100)
@@ -324,7 +324,7 @@ def test_what_a_run_may_spend_is_all_that_its_tasks_may_spend_together(fleet: Fl
     a_run_of(fleet, "a").tasks.remove("c")  # it took nothing
 
 
-def test_who_has_no_budget_gives_none(fleet: Fleet) -> None:
+def test_created_task_has_no_budget_when_its_creator_has_none(fleet: Fleet) -> None:
     fleet.store.tasks.add(a_task(id="a", limits=encode({"wall_seconds": 60})))
     ran(fleet, "a", cost_usd=7.0)
     a_run_of(fleet, "a").tasks.add(a_task(id="b"))

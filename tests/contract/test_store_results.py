@@ -9,7 +9,7 @@ from fleet.store.base import Store
 pytestmark = pytest.mark.bd_in_soak
 
 
-def test_the_last_result_of_a_task_counts(store: Store, clock: FakeClock) -> None:
+def test_last_result_of_a_task_counts(store: Store, clock: FakeClock) -> None:
     store.results.keep(a_result(body='{"summary": "first"}'))
     last = a_result(run_id="t-1/2", made_at=NOON + HOUR, made_by="fleet", body='{"summary": "ü 🚀"}')
     store.results.keep(last)

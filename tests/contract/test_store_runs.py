@@ -48,13 +48,13 @@ def test_runs_of_a_task_are_numbered_from_one(store: Store) -> None:
     assert store.runs.begin(other, a_run()).id == f"{other.task.id}/1"
 
 
-def test_a_new_run_changes_nothing_of_its_task_but_names_it(store: Store) -> None:
+def test_begin_changes_only_the_run_id_of_the_task(store: Store) -> None:
     claim = a_claim(store, labels=("a", "b"), metadata={"k": 1})
     run = store.runs.begin(claim, a_run())
     assert store.tasks.get(claim.task.id) == claim.task.replace(run_id=run.id)
 
 
-def test_a_number_is_not_given_again_after_its_task_was_removed(store: Store) -> None:
+def test_run_number_is_not_reused_after_its_task_was_removed(store: Store) -> None:
     claim = a_claim(store)
     first = store.runs.begin(claim, a_run())
     store.tasks.remove(claim.task.id)
@@ -77,7 +77,7 @@ def test_begin_keeps_the_number_of_a_run_when_it_is_higher(store: Store) -> None
 
 
 @pytest.mark.bd_in_soak
-def test_every_field_comes_back_as_it_was(store: Store) -> None:
+def test_run_is_returned_unchanged(store: Store) -> None:
     claim = a_claim(store)
     bare = store.runs.begin(claim, a_run())
     assert store.runs.get(bare.id) == bare
@@ -95,7 +95,7 @@ def test_every_field_comes_back_as_it_was(store: Store) -> None:
 
 
 @pytest.mark.bd_in_soak
-def test_a_run_may_be_begun_with_all_that_is_known(store: Store) -> None:
+def test_begin_accepts_a_run_with_counters(store: Store) -> None:
     claim = a_claim(store)
     run = store.runs.begin(claim, a_run(**FOLDED, started_at=NOON + MICROSECOND))
     assert store.runs.get(run.id) == run
@@ -103,7 +103,7 @@ def test_a_run_may_be_begun_with_all_that_is_known(store: Store) -> None:
 
 
 @pytest.mark.bd_in_soak
-def test_folding_leaves_alone_what_a_run_was_begun_with(store: Store) -> None:
+def test_fold_does_not_change_the_fields_set_at_begin(store: Store) -> None:
     claim = a_claim(store)
     run = store.runs.begin(claim, a_run())
     store.runs.fold(claim, run.replace(number=7, epoch=7, owner="other", started_at=NOON + HOUR, events=1))
@@ -111,7 +111,7 @@ def test_folding_leaves_alone_what_a_run_was_begun_with(store: Store) -> None:
 
 
 @pytest.mark.bd_in_soak
-def test_counters_and_the_offset_they_were_read_up_to_are_kept_together_or_not_at_all(store: Store) -> None:
+def test_counters_and_offset_are_stored_together_or_not_at_all(store: Store) -> None:
     claim = a_claim(store)
     run = store.runs.begin(claim, a_run())
     store.runs.fold(claim, run.replace(events=1, stdout_offset=10))
@@ -122,7 +122,7 @@ def test_counters_and_the_offset_they_were_read_up_to_are_kept_together_or_not_a
 
 
 @pytest.mark.bd_in_soak
-def test_many_runs_are_folded_at_once_and_lost_ones_are_named(store: Store) -> None:
+def test_fold_all_stores_many_runs_and_returns_lost_ones(store: Store) -> None:
     claims = [a_claim(store) for _ in range(5)]
     runs = [store.runs.begin(claim, a_run()) for claim in claims]
     store.claims.release(claims[1])
@@ -136,7 +136,7 @@ def test_many_runs_are_folded_at_once_and_lost_ones_are_named(store: Store) -> N
 
 
 @pytest.mark.bd_in_soak
-def test_half_a_character_from_one_agent_does_not_stop_the_others(store: Store) -> None:
+def test_half_a_surrogate_pair_of_one_run_does_not_stop_the_others(store: Store) -> None:
     claims = [a_claim(store), a_claim(store)]
     cut, whole = (store.runs.begin(claim, a_run()) for claim in claims)
     cut, whole = cut.replace(session="\ud83d", events=1), whole.replace(events=1)
@@ -147,7 +147,7 @@ def test_half_a_character_from_one_agent_does_not_stop_the_others(store: Store) 
 
 
 @pytest.mark.bd_in_soak
-def test_a_run_ends_once(store: Store, clock: FakeClock) -> None:
+def test_run_ends_once(store: Store, clock: FakeClock) -> None:
     claim = a_claim(store)
     run = store.runs.begin(claim, a_run())
     store.runs.end(run.replace(**ENDED))
@@ -162,7 +162,7 @@ def test_a_run_ends_once(store: Store, clock: FakeClock) -> None:
 
 
 @pytest.mark.bd_in_soak
-def test_an_end_that_does_not_say_when_is_now(store: Store, clock: FakeClock) -> None:
+def test_end_defaults_to_the_current_time(store: Store, clock: FakeClock) -> None:
     run = store.runs.begin(a_claim(store), a_run())
     clock.advance(MINUTE)
     store.runs.end(run.replace(ending="failed", started_at=NOON + HOUR))
@@ -170,14 +170,14 @@ def test_an_end_that_does_not_say_when_is_now(store: Store, clock: FakeClock) ->
 
 
 @pytest.mark.bd_in_soak
-def test_a_run_that_was_never_begun_cannot_end(store: Store) -> None:
+def test_unknown_run_cannot_end(store: Store) -> None:
     with pytest.raises(ClaimLost):
         store.runs.end(a_run(id="nope/1", task_id="nope"))
     assert store.runs.get("nope/1") is None
 
 
 @pytest.mark.parametrize("settled_first", [True, False])
-def test_settling_and_ending_are_one_write(store: Store, settled_first: bool) -> None:
+def test_settle_and_end_are_written_together(store: Store, settled_first: bool) -> None:
     claim = a_claim(store)
     run = store.runs.begin(claim, a_run())
     task = store.tasks.get(claim.task.id)
@@ -200,7 +200,7 @@ def test_settling_and_ending_are_one_write(store: Store, settled_first: bool) ->
     assert store.runs.of_task(claim.task.id) == [run.replace(ending="finished", ended_at=NOON)]
 
 
-def test_a_run_taken_back_with_its_transaction_leaves_its_number_free(store: Store) -> None:
+def test_run_number_is_free_again_after_a_rollback(store: Store) -> None:
     claim = a_claim(store)
     with pytest.raises(ZeroDivisionError), store.atomic():
         store.runs.begin(claim, a_run())
@@ -210,7 +210,7 @@ def test_a_run_taken_back_with_its_transaction_leaves_its_number_free(store: Sto
 
 
 @pytest.mark.bd_in_soak
-def test_runs_are_told_oldest_first(store: Store) -> None:
+def test_runs_are_returned_oldest_first(store: Store) -> None:
     claim = a_claim(store)
     runs = []
     for number in range(1, 12):  # past 9, where text would sort otherwise
@@ -221,7 +221,7 @@ def test_runs_are_told_oldest_first(store: Store) -> None:
 
 
 @pytest.mark.bd_in_soak
-def test_the_last_runs_of_many_tasks_are_told_at_once(store: Store) -> None:
+def test_last_runs_of_many_tasks_are_returned_at_once(store: Store) -> None:
     never = a_claim(store).task.id
     last = {}
     for count in (1, 2, 11):  # past 9, where text would sort otherwise
@@ -238,7 +238,7 @@ def test_the_last_runs_of_many_tasks_are_told_at_once(store: Store) -> None:
 
 
 @pytest.mark.bd_in_soak
-def test_live_runs_are_told_oldest_first_of_one_owner_or_of_all(store: Store) -> None:
+def test_live_runs_are_returned_oldest_first_by_owner(store: Store) -> None:
     begun = [
         store.runs.begin(a_claim(store, owner=owner), a_run(started_at=NOON - minutes * MINUTE))
         for owner, minutes in (("a", 0), ("b", 1), ("a", 2), ("a", 3), ("", 4))
@@ -250,7 +250,7 @@ def test_live_runs_are_told_oldest_first_of_one_owner_or_of_all(store: Store) ->
 
 
 @pytest.mark.bd_in_soak
-def test_ended_runs_are_told_in_parts_by_their_end(store: Store) -> None:
+def test_ended_runs_are_returned_in_parts_by_their_end(store: Store) -> None:
     ends = [NOON - MINUTE * minutes for minutes in (5, 3, 3, 3, 1, 0)]
     ids = []
     for number, ended_at in enumerate(ends):
@@ -271,7 +271,7 @@ def test_ended_runs_are_told_in_parts_by_their_end(store: Store) -> None:
 
 
 @pytest.mark.bd_in_soak
-def test_the_last_ended_runs_come_latest_first(store: Store) -> None:
+def test_last_ended_runs_are_returned_latest_first(store: Store) -> None:
     for number, minutes in enumerate((3, 9, 1, 5)):
         run = store.runs.begin(a_claim(store, id=f"t-{number}"), a_run())
         store.runs.end(run.replace(ended_at=NOON - MINUTE * minutes))

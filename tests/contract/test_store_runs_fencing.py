@@ -59,7 +59,7 @@ def refused(store: Store, claim: Claim, run: Run) -> bool:
 
 
 @each_loss
-def test_nothing_is_written_under_a_claim_that_is_lost(store: Store, clock: FakeClock, loss: str) -> None:
+def test_run_is_not_written_under_a_lost_claim(store: Store, clock: FakeClock, loss: str) -> None:
     claim = a_claim(store)
     run = store.runs.begin(claim, a_run())
     LOSSES[loss](store, clock, claim)
@@ -68,7 +68,7 @@ def test_nothing_is_written_under_a_claim_that_is_lost(store: Store, clock: Fake
 
 @pytest.mark.bd_in_soak
 @pytest.mark.parametrize("loss", [name for name in LOSSES if name != "removed"])
-def test_a_late_end_goes_with_the_verdict_that_is_refused(store: Store, clock: FakeClock, loss: str) -> None:
+def test_end_is_rolled_back_with_a_refused_verdict(store: Store, clock: FakeClock, loss: str) -> None:
     claim = a_claim(store)
     run = store.runs.begin(claim, a_run())
     LOSSES[loss](store, clock, claim)
@@ -81,7 +81,7 @@ def test_a_late_end_goes_with_the_verdict_that_is_refused(store: Store, clock: F
 
 @pytest.mark.bd_in_soak
 @each_loss
-def test_a_run_whose_claim_is_lost_can_still_be_ended(store: Store, clock: FakeClock, loss: str) -> None:
+def test_run_can_be_ended_when_its_claim_is_lost(store: Store, clock: FakeClock, loss: str) -> None:
     claim = a_claim(store)
     run = store.runs.begin(claim, a_run())
     LOSSES[loss](store, clock, claim)
@@ -91,7 +91,7 @@ def test_a_run_whose_claim_is_lost_can_still_be_ended(store: Store, clock: FakeC
 
 
 @pytest.mark.bd_in_soak
-def test_the_next_run_ends_one_that_nobody_ended(store: Store, clock: FakeClock) -> None:
+def test_next_run_ends_an_abandoned_one(store: Store, clock: FakeClock) -> None:
     first = a_claim(store, owner="stopped")
     old = store.runs.begin(first, a_run(events=5))
     taken_by_another(store, clock, first)
@@ -106,7 +106,7 @@ def test_the_next_run_ends_one_that_nobody_ended(store: Store, clock: FakeClock)
 
 @pytest.mark.bd_in_soak
 @pytest.mark.parametrize("changes", [{"owner": "other"}, {"epoch": 0}, {"epoch": 2}, {"task": a_task()}])
-def test_another_claim_does_not_do(store: Store, changes: dict[str, object]) -> None:
+def test_run_is_not_written_under_a_different_claim(store: Store, changes: dict[str, object]) -> None:
     claim = a_claim(store)
     run = store.runs.begin(claim, a_run())
     assert refused(store, claim.replace(**changes), run)
@@ -118,7 +118,7 @@ def test_another_claim_does_not_do(store: Store, changes: dict[str, object]) -> 
 
 
 @pytest.mark.bd_in_soak
-def test_the_claim_on_one_task_says_nothing_about_the_run_of_another(store: Store) -> None:
+def test_claim_on_one_task_does_not_allow_writing_runs_of_another(store: Store) -> None:
     mine, yours = a_claim(store), a_claim(store)
     run, _ = store.runs.begin(mine, a_run()), store.runs.begin(yours, a_run())
     with pytest.raises(ClaimLost):
@@ -127,7 +127,7 @@ def test_the_claim_on_one_task_says_nothing_about_the_run_of_another(store: Stor
 
 
 @pytest.mark.bd_in_soak
-def test_a_new_claim_says_nothing_about_the_run_of_the_one_before(store: Store) -> None:
+def test_new_claim_does_not_allow_writing_runs_of_the_previous_one(store: Store) -> None:
     claim = a_claim(store)
     run = store.runs.begin(claim, a_run())
     store.claims.release(claim)
@@ -139,7 +139,7 @@ def test_a_new_claim_says_nothing_about_the_run_of_the_one_before(store: Store) 
 
 
 @pytest.mark.bd_in_soak
-def test_an_adopted_run_goes_on_under_the_next_epoch(store: Store, clock: FakeClock) -> None:
+def test_adopted_run_continues_under_the_next_epoch(store: Store, clock: FakeClock) -> None:
     claim = a_claim(store)
     earlier = store.runs.begin(claim, a_run())
     store.runs.end(earlier)
@@ -156,7 +156,7 @@ def test_an_adopted_run_goes_on_under_the_next_epoch(store: Store, clock: FakeCl
 
 
 @pytest.mark.bd_in_soak
-def test_whoever_had_a_run_before_it_was_adopted_is_refused(store: Store) -> None:
+def test_previous_holder_of_an_adopted_run_is_refused(store: Store) -> None:
     claim = a_claim(store)
     run = store.runs.begin(claim, a_run())
     adopted = store.claims.adopt(claim.task.id, "host", epoch=claim.epoch, ttl=HOUR)
@@ -170,7 +170,7 @@ def test_whoever_had_a_run_before_it_was_adopted_is_refused(store: Store) -> Non
 
 
 @pytest.mark.bd_in_soak
-def test_an_adoption_taken_back_leaves_the_run_where_it_was(store: Store) -> None:
+def test_rolled_back_adoption_leaves_the_run_unchanged(store: Store) -> None:
     claim = a_claim(store)
     run = store.runs.begin(claim, a_run())
     with pytest.raises(ZeroDivisionError), store.atomic():
@@ -181,7 +181,7 @@ def test_an_adoption_taken_back_leaves_the_run_where_it_was(store: Store) -> Non
 
 
 @pytest.mark.bd_in_soak
-def test_an_expired_claim_still_counts_until_it_is_reaped(store: Store, clock: FakeClock) -> None:
+def test_expired_claim_counts_until_it_is_reaped(store: Store, clock: FakeClock) -> None:
     claim = a_claim(store)
     clock.advance(2 * HOUR)
     run = store.runs.begin(claim, a_run())

@@ -205,32 +205,32 @@ def run(machine: type[QueueMachine], examples: int, number: int, *, length: int 
     return machine.steps
 
 
-def test_three_thousand_random_steps_leave_every_queue_as_the_model_says() -> None:
+def test_stores_match_the_model_after_three_thousand_random_steps() -> None:
     assert run(QueueMachine, 95, int(os.environ.get("FLEET_SEED", "20260301"))) >= 3_000
 
 
-def test_a_thousand_random_steps_leave_a_shared_queue_as_the_model_says() -> None:
+def test_shared_store_matches_the_model_after_a_thousand_random_steps() -> None:
     assert run(SharedQueueMachine, 30, int(os.environ.get("FLEET_SEED", "20260301"))) >= 1_000
 
 
 @pytest.mark.soak("queues")
-def test_a_quarter_of_a_million_random_steps_leave_every_queue_as_the_model_says() -> None:
+def test_stores_match_the_model_after_a_quarter_million_random_steps() -> None:
     number = int(os.environ.get("FLEET_SEED", random.SystemRandom().randrange(10**9)))
     assert run(QueueMachine, 5_000, number) >= 240_000
 
 
 @pytest.mark.soak("queues")
-def test_ten_thousand_random_steps_leave_a_shared_queue_as_the_model_says() -> None:
+def test_shared_store_matches_the_model_after_ten_thousand_random_steps() -> None:
     number = int(os.environ.get("FLEET_SEED", random.SystemRandom().randrange(10**9)))
     assert run(SharedQueueMachine, 270, number) >= 10_000
 
 
-def test_a_few_random_steps_leave_a_queue_in_beads_as_the_model_says() -> None:
+def test_beads_store_matches_the_model_after_a_few_random_steps() -> None:
     assert run(BeadsQueueMachine, 2, int(os.environ.get("FLEET_SEED", "20260301")), length=12, shrink=False) >= 12
 
 
 @pytest.mark.soak("queues")
 @pytest.mark.parametrize("machine", [BeadsQueueMachine, OlderBeadsQueueMachine])
-def test_five_hundred_random_steps_leave_a_queue_in_beads_as_the_model_says(machine: type[QueueMachine]) -> None:
+def test_beads_store_matches_the_model_after_five_hundred_random_steps(machine: type[QueueMachine]) -> None:
     number = int(os.environ.get("FLEET_SEED", random.SystemRandom().randrange(10**9)))
     assert run(machine, 12, number, shrink=False) >= 400

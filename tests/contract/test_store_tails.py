@@ -8,7 +8,7 @@ from fleet.store.base import Store
 pytestmark = pytest.mark.bd_in_soak
 
 
-def test_the_tail_of_a_run_is_the_last_that_was_kept(store: Store) -> None:
+def test_last_stored_tail_of_a_run_counts(store: Store) -> None:
     assert store.tails.get("t-1/1") is None
     store.tails.keep("t-1/1", "one", NOON)
     store.tails.keep("t-1/1", "two \u2028 🚀 \ud800", NOON + MINUTE)
@@ -18,7 +18,7 @@ def test_the_tail_of_a_run_is_the_last_that_was_kept(store: Store) -> None:
     assert store.tails.get("t-1/2") is None
 
 
-def test_tails_from_before_a_moment_are_let_go_of(store: Store) -> None:
+def test_tails_older_than_a_time_are_deleted(store: Store) -> None:
     for number in range(4):
         store.tails.keep(f"t-{number}/1", "x", NOON + number * MINUTE)
     assert store.tails.forget(NOON + 2 * MINUTE) == 2

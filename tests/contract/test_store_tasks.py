@@ -66,19 +66,19 @@ FULL = a_task(
 )
 
 
-def test_a_task_comes_back_exactly_as_it_was_added(store: Store) -> None:
+def test_task_is_returned_unchanged(store: Store) -> None:
     store.tasks.add(FULL)
     assert store.tasks.get(FULL.id) == FULL
     assert store.tasks.find(Filter()) == [FULL]
 
 
-def test_a_task_of_which_nothing_more_is_said_comes_back_exactly(store: Store) -> None:
+def test_task_with_default_fields_is_returned_unchanged(store: Store) -> None:
     task = a_task()
     store.tasks.add(task)
     assert store.tasks.get(task.id) == task
 
 
-def test_every_field_can_be_changed_but_the_blocked_state_which_is_the_queues_own(store: Store) -> None:
+def test_every_field_can_be_changed_except_the_blocked_state(store: Store) -> None:
     store.tasks.add(Task(id=FULL.id, title="before", created_at=NOON, updated_at=NOON, labels=("old",)))
     with store.atomic():
         store.tasks.save(FULL.replace(is_blocked=True))
@@ -86,20 +86,20 @@ def test_every_field_can_be_changed_but_the_blocked_state_which_is_the_queues_ow
 
 
 @pytest.mark.bd_in_soak
-def test_a_task_is_never_added_as_blocked(store: Store) -> None:
+def test_task_is_never_added_as_blocked(store: Store) -> None:
     task = a_task(is_blocked=True)
     store.tasks.add(task)
     assert not store.tasks.get(task.id).is_blocked
 
 
-def test_a_megabyte_of_description_comes_back_exactly(store: Store) -> None:
+def test_description_of_a_megabyte_is_returned_unchanged(store: Store) -> None:
     task = a_task(description="ü🚀\n'\"" * 125_000)
     store.tasks.add(task)
     assert len(task.description.encode()) > 1_000_000
     assert store.tasks.get(task.id).description == task.description
 
 
-def test_instants_keep_their_microseconds_for_centuries(store: Store) -> None:
+def test_timestamps_keep_their_microseconds_for_centuries(store: Store) -> None:
     instants = [NOON.replace(year=1970, microsecond=1), NOON.replace(microsecond=999_999), NOON.replace(year=2400)]
     for instant in instants:
         task = a_task(created_at=instant, due_at=instant)
@@ -107,7 +107,7 @@ def test_instants_keep_their_microseconds_for_centuries(store: Store) -> None:
         assert store.tasks.get(task.id) == task
 
 
-def test_labels_come_back_sorted_and_once_each(store: Store) -> None:
+def test_labels_are_sorted_and_unique(store: Store) -> None:
     task = a_task(labels=("zeta", "alpha", "ü", "Beta", "alpha", "with space,comma"))
     store.tasks.add(task)
     assert store.tasks.get(task.id).labels == ("Beta", "alpha", "with space,comma", "zeta", "ü")
@@ -119,7 +119,7 @@ def test_labels_come_back_sorted_and_once_each(store: Store) -> None:
     assert store.tasks.get(task.id).labels == ()
 
 
-def test_an_id_is_given_once(store: Store) -> None:
+def test_duplicate_id_is_refused(store: Store) -> None:
     task = a_task(title="first")
     store.tasks.add(task)
     with pytest.raises(TaskExists, match=task.id):
@@ -131,7 +131,7 @@ def test_an_id_is_given_once(store: Store) -> None:
 @pytest.mark.parametrize(
     "wrong", ["", "nope", "FLEET-A", "fleet-", "fleet-aa", "%", "*", "'; drop table tasks", "ü\x00"]
 )
-def test_only_the_exact_id_finds_a_task(store: Store, wrong: str) -> None:
+def test_task_is_found_only_by_its_exact_id(store: Store, wrong: str) -> None:
     store.tasks.add(a_task(id="fleet-a"))
     for call in (store.tasks.get, store.tasks.remove):
         with pytest.raises(TaskNotFound, match="no task"):
@@ -147,7 +147,7 @@ def test_only_the_exact_id_finds_a_task(store: Store, wrong: str) -> None:
     assert store.tasks.count(Filter()) == {"": 1}
 
 
-def test_a_removed_task_takes_its_comments_labels_and_edges_with_it(store: Store) -> None:
+def test_removing_a_task_removes_its_comments_labels_and_edges(store: Store) -> None:
     gone, needed, dependent = a_task(labels=("x",)), a_task(), a_task()
     with store.atomic():
         for task in (gone, needed, dependent):
@@ -163,7 +163,7 @@ def test_a_removed_task_takes_its_comments_labels_and_edges_with_it(store: Store
     assert store.tasks.tallies([needed.id]) == {needed.id: Tally()}
 
 
-def test_a_removed_id_can_be_used_again_and_starts_afresh(store: Store) -> None:
+def test_removed_id_can_be_used_again_without_old_data(store: Store) -> None:
     task = a_task(labels=("x",))
     store.tasks.add(task)
     store.comments.add(a_comment(task))
@@ -199,7 +199,7 @@ def test_tallies_count_edges_both_ways_and_comments(store: Store) -> None:
 
 
 @pytest.mark.bd_in_soak
-def test_the_size_of_a_prefix_leaves_numbered_children_out(store: Store) -> None:
+def test_size_of_a_prefix_excludes_numbered_children(store: Store) -> None:
     for key in ("fleet-a", "fleet-b", "fleet-b.1", "fleet-b.1.2", "other-a", "fleetx-a"):
         store.tasks.add(a_task(id=key))
     assert (store.tasks.size("fleet"), store.tasks.size("other"), store.tasks.size("none"), store.tasks.size("fl")) == (
@@ -210,7 +210,7 @@ def test_the_size_of_a_prefix_leaves_numbered_children_out(store: Store) -> None
     )
 
 
-def test_children_are_numbered_from_one_and_no_number_comes_twice(store: Store) -> None:
+def test_child_numbers_start_at_one_and_are_unique(store: Store) -> None:
     store.tasks.add(a_task(id="fleet-a"))
     numbers = []
     for _ in range(3):
@@ -222,7 +222,7 @@ def test_children_are_numbered_from_one_and_no_number_comes_twice(store: Store) 
     assert store.tasks.next_child("fleet-a") == 4
 
 
-def test_child_numbers_go_on_after_the_highest_there_is(store: Store) -> None:
+def test_child_numbers_continue_after_the_highest(store: Store) -> None:
     with store.atomic():
         for key in ("fleet-a", "fleet-a.7", "fleet-a.7.90", "fleet-a.x", "fleet-ab.99", "fleet-a.10"):
             store.tasks.add(a_task(id=key))

@@ -262,27 +262,27 @@ def test_every_condition_has_a_case() -> None:
     assert set(CASES) == set(Filter._fields)
 
 
-def test_every_condition_finds_what_fits_and_nothing_else(store: Store) -> None:
+def test_each_condition_finds_exactly_the_matching_tasks(store: Store) -> None:
     fill(store)
     wrong = wrongly_found(store)
     assert not wrong, "\n".join(wrong)
 
 
-def test_a_filter_that_asks_nothing_finds_everything(store: Store) -> None:
+def test_empty_filter_finds_all_tasks(store: Store) -> None:
     assert store.tasks.find(Filter()) == []
     store.tasks.add(a_task(status="closed"))
     store.tasks.add(a_task(is_template=True))
     assert len(store.tasks.find(Filter())) == 2
 
 
-def test_all_conditions_of_a_filter_must_hold(store: Store) -> None:
+def test_task_must_match_all_conditions_of_a_filter(store: Store) -> None:
     store.tasks.add(a_task(id="both", priority=1, labels=("x",)))
     store.tasks.add(a_task(priority=1))
     store.tasks.add(a_task(priority=2, labels=("x",)))
     assert [task.id for task in store.tasks.find(Filter(priority=1, labels=("x",)))] == ["both"]
 
 
-def test_empty_lists_mean_none_of_these_and_all_of_none(store: Store) -> None:
+def test_empty_lists_match_no_value_or_exclude_none(store: Store) -> None:
     store.tasks.add(a_task(labels=("x",)))
     none = (Filter(ids=()), Filter(statuses=()), Filter(types=()), Filter(any_label=()), Filter(origins=()))
     everything = (Filter(labels=()), Filter(not_labels=()), Filter(not_types=()), Filter(metadata={}))
@@ -309,7 +309,7 @@ def test_a_task_with_two_parents_is_found_under_each(store: Store) -> None:
     assert [task.id for task in store.tasks.find(Filter(due_to_start=False), sort="id")] == ["fleet-fits", "fleet-two"]
 
 
-def test_due_to_start_follows_the_clock(store: Store, clock: FakeClock) -> None:
+def test_due_to_start_depends_on_the_clock(store: Store, clock: FakeClock) -> None:
     store.tasks.add(a_task(defer_until=LATER))
     assert store.tasks.find(Filter(due_to_start=True)) == []
     clock.advance(HOUR)
@@ -339,7 +339,7 @@ ORDERS = {
 }
 
 
-def test_every_order_holds_and_its_reverse_is_its_mirror(store: Store) -> None:
+def test_each_order_is_kept_and_its_reverse_mirrors_it(store: Store) -> None:
     def found(where: Filter, **how: Any) -> str:
         return "".join(task.id for task in store.tasks.find(where, **how))
 
@@ -357,7 +357,7 @@ def test_every_order_holds_and_its_reverse_is_its_mirror(store: Store) -> None:
     }
 
 
-def test_the_hybrid_order_has_the_young_by_urgency_and_then_the_old_by_age(store: Store, clock: FakeClock) -> None:
+def test_hybrid_order_sorts_new_tasks_by_priority_and_old_ones_by_age(store: Store, clock: FakeClock) -> None:
     for key, priority, hours in (("a", 0, 60), ("b", 4, 50), ("c", 2, 49), ("d", 4, 48), ("e", 1, 1), ("f", 1, 2)):
         store.tasks.add(a_task(id=key, priority=priority, created_at=NOON - hours * HOUR))
     assert "".join(task.id for task in store.tasks.find(Filter(), sort="hybrid")) == "fedabc"

@@ -13,7 +13,7 @@ from fleet.store.base import Store
 
 
 @pytest.mark.bd_in_soak
-def test_a_token_is_known_only_while_its_claim_lives(store: Store, clock: FakeClock) -> None:
+def test_token_identifies_its_run_only_while_the_claim_lives(store: Store, clock: FakeClock) -> None:
     def expire(claim: Claim) -> None:
         clock.advance(claim.expires_at - store.now() + timedelta(seconds=1))
         store.claims.reap()
@@ -38,7 +38,7 @@ def test_a_token_is_known_only_while_its_claim_lives(store: Store, clock: FakeCl
 
 
 @pytest.mark.bd_in_soak
-def test_a_token_of_an_earlier_claim_is_worth_nothing_in_the_next(store: Store) -> None:
+def test_token_of_an_earlier_claim_is_invalid(store: Store) -> None:
     old = a_claim(store)
     token = store.tokens.issue(old, Caller(task_id=old.task.id, run_id="r", epoch=old.epoch))
     store.claims.release(old)
@@ -49,7 +49,7 @@ def test_a_token_of_an_earlier_claim_is_worth_nothing_in_the_next(store: Store) 
 
 
 @pytest.mark.bd_in_soak
-def test_a_token_that_is_worth_nothing_any_more_is_still_known_as_a_runs(store: Store) -> None:
+def test_expired_token_is_still_recognized_as_one_of_a_run(store: Store) -> None:
     claim = a_claim(store)
     token = store.tokens.issue(claim, Caller(task_id=claim.task.id, run_id="r", epoch=claim.epoch))
     store.claims.release(claim)
@@ -59,7 +59,7 @@ def test_a_token_that_is_worth_nothing_any_more_is_still_known_as_a_runs(store: 
 
 
 @pytest.mark.bd_in_soak
-def test_a_token_goes_on_working_when_its_run_is_adopted(store: Store) -> None:
+def test_token_stays_valid_when_its_run_is_adopted(store: Store) -> None:
     claim = a_claim(store)
     token = store.tokens.issue(claim, Caller(task_id=claim.task.id, run_id="r", epoch=claim.epoch))
     adopted = store.claims.adopt(claim.task.id, claim.owner, epoch=claim.epoch, ttl=HOUR)
@@ -67,7 +67,7 @@ def test_a_token_goes_on_working_when_its_run_is_adopted(store: Store) -> None:
 
 
 @pytest.mark.bd_in_soak
-def test_a_run_that_is_known_by_its_id_is_a_caller_while_its_claim_lives(store: Store) -> None:
+def test_run_id_identifies_a_caller_only_while_the_claim_lives(store: Store) -> None:
     claim = a_claim(store)
     run_id = f"{claim.task.id}/1"
     assert store.tokens.caller_in(run_id) is None, "it has no token yet"
@@ -84,14 +84,14 @@ def test_a_run_that_is_known_by_its_id_is_a_caller_while_its_claim_lives(store: 
 
 @pytest.mark.bd_in_soak
 @pytest.mark.parametrize("token", ["", "nope", "'", "\udcff", "ü" * 1000])
-def test_an_unknown_token_is_nobodys(store: Store, token: str) -> None:
+def test_unknown_token_identifies_no_run(store: Store, token: str) -> None:
     claim = a_claim(store)
     store.tokens.issue(claim, Caller(task_id=claim.task.id, run_id="r", epoch=claim.epoch))
     assert store.tokens.caller(token) is None
 
 
 @pytest.mark.bd_in_soak
-def test_tokens_differ_and_are_not_stored_in_clear(store: Store, tmp_path: Path) -> None:
+def test_tokens_are_unique_and_stored_hashed(store: Store, tmp_path: Path) -> None:
     claim = a_claim(store)
     caller = Caller(task_id=claim.task.id, run_id="r", epoch=claim.epoch)
     tokens = {store.tokens.issue(claim, caller) for _ in range(3)}

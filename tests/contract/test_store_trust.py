@@ -15,7 +15,7 @@ def test_nothing_is_trusted_at_first(store: Store) -> None:
     assert store.trust.get("repository", "/r/.git") is None
 
 
-def test_the_last_word_counts(store: Store, clock: FakeClock) -> None:
+def test_last_trust_decision_counts(store: Store, clock: FakeClock) -> None:
     store.trust.set("repository", "/r/.git", '{"hooks": []}', "ada")
     store.trust.set("repository", "/r/.git", '{"hooks": ["pre-commit"]}', "bob")
     assert store.trust.get("repository", "/r/.git") == '{"hooks": ["pre-commit"]}'
@@ -24,7 +24,7 @@ def test_the_last_word_counts(store: Store, clock: FakeClock) -> None:
     assert store.trust.get("repository", "/r/.git") == ""
 
 
-def test_kinds_and_keys_are_apart(store: Store) -> None:
+def test_trust_is_separate_for_each_kind_and_key(store: Store) -> None:
     said = {
         (kind, key): f"{kind} {key}"
         for kind in ("repository", "project")
@@ -35,7 +35,7 @@ def test_kinds_and_keys_are_apart(store: Store) -> None:
     assert {(kind, key): store.trust.get(kind, key) for kind, key in said} == said
 
 
-def test_a_key_that_is_not_utf_8_is_nobodys_and_trusts_nothing(store: Store) -> None:
+def test_key_that_is_not_utf_8_is_never_trusted(store: Store) -> None:
     with pytest.raises(BadInput, match=r"the repository to trust is not UTF-8: /r\\udcff"):
         store.trust.set("repository", "/r\udcff", "all", "ada")
     with pytest.raises(BadInput, match="what is trusted of the repository is not UTF-8"):
@@ -44,7 +44,7 @@ def test_a_key_that_is_not_utf_8_is_nobodys_and_trusts_nothing(store: Store) -> 
         assert store.trust.get("repository", key) is None
 
 
-def test_trust_is_taken_back_with_its_transaction(store: Store) -> None:
+def test_trust_is_rolled_back_with_its_transaction(store: Store) -> None:
     store.trust.set("project", "/r", "old", "ada")
     with pytest.raises(ZeroDivisionError), store.atomic():
         store.trust.set("project", "/r", "new", "ada")

@@ -23,7 +23,7 @@ def a_stage(task: str, index: int, workflow: str = "wf-1") -> StageOf:
     return StageOf(task_id=task, workflow_id=workflow, index=index, name=f"s{index}", spec=f'{{"index": {index}}}')
 
 
-def test_a_workflow_and_its_stages_come_back_as_they_were(store: Store) -> None:
+def test_workflow_and_stages_are_returned_unchanged(store: Store) -> None:
     whole = a_workflow(name=UNICODE, repo="/r", plan='{"a": 1}', task_prompt=UNICODE, made_by="ada", caller="t-9")
     stages = [a_stage("t-2", 1), a_stage("t-1", 0)]
     store.workflows.add(whole, stages)
@@ -34,14 +34,14 @@ def test_a_workflow_and_its_stages_come_back_as_they_were(store: Store) -> None:
     assert store.workflows.stage_of("t-3") is None and store.workflows.stages("wf-2") == []
 
 
-def test_the_newest_workflows_are_told_first_and_no_more_than_asked_for(store: Store) -> None:
+def test_workflows_are_returned_newest_first_up_to_the_limit(store: Store) -> None:
     for key, minutes in (("b", 1), ("c", 0), ("a", 1), ("d", 5)):
         store.workflows.add(a_workflow(key, made_at=NOON + minutes * MINUTE), [])
     assert [each.id for each in store.workflows.newest(limit=3)] == ["d", "a", "b"]
     assert len(store.workflows.newest(limit=9)) == 4
 
 
-def test_a_workflow_is_stopped_and_cleaned_once(store: Store) -> None:
+def test_workflow_is_stopped_and_cleaned_once(store: Store) -> None:
     store.workflows.add(a_workflow(), [])
     assert store.workflows.stop("wf-1", "by hand", NOON + MINUTE)
     assert not store.workflows.stop("wf-1", "again", NOON + HOUR)
@@ -51,7 +51,7 @@ def test_a_workflow_is_stopped_and_cleaned_once(store: Store) -> None:
     assert (kept.stopped_at, kept.reason, kept.cleaned_at) == (NOON + MINUTE, "by hand", NOON + HOUR)
 
 
-def test_a_workflow_that_is_not_there_is_named(store: Store) -> None:
+def test_unknown_workflow_is_named(store: Store) -> None:
     for ask in (
         lambda: store.workflows.get("nope"),
         lambda: store.workflows.task_prompt("nope"),
@@ -62,7 +62,7 @@ def test_a_workflow_that_is_not_there_is_named(store: Store) -> None:
             ask()
 
 
-def test_all_of_it_is_taken_back_with_its_transaction(store: Store) -> None:
+def test_workflows_are_rolled_back_with_their_transaction(store: Store) -> None:
     with pytest.raises(ZeroDivisionError), store.atomic():
         store.workflows.add(a_workflow(), [a_stage("t-1", 0)])
         store.results.keep(a_result())

@@ -41,7 +41,7 @@ def first_free(count: int, *, start: int = 20_000) -> Callable[[frozenset[int]],
     return choose
 
 
-def test_every_field_comes_back_as_it_was(store: Store) -> None:
+def test_workspace_is_returned_unchanged(store: Store) -> None:
     full, bare = Workspace(**FULL), a_workspace("t")
     assert (store.workspaces.lease(full), store.workspaces.lease(bare)) == (full, bare)
     kept = store.workspaces.get(full.task_id)
@@ -50,14 +50,14 @@ def test_every_field_comes_back_as_it_was(store: Store) -> None:
     assert [type(value) for value in kept.as_dict().values()] == [type(value) for value in full.as_dict().values()]
 
 
-def test_a_task_goes_on_in_the_workspace_it_has(store: Store) -> None:
+def test_lease_returns_the_existing_workspace_of_a_task(store: Store) -> None:
     first = store.workspaces.lease(a_workspace("t", port_count=10), ports=first_free(10))
     other = a_workspace("t", path="/elsewhere", branch="other", made_at=NOON + HOUR, port_count=10)
     assert store.workspaces.lease(other, ports=first_free(10)) == first
     assert store.workspaces.find() == [first]
 
 
-def test_all_that_a_task_ever_had_is_told_without_those_of_others(store: Store) -> None:
+def test_of_task_returns_every_workspace_of_one_task(store: Store) -> None:
     for key in ("t", "u"):
         store.workspaces.lease(a_workspace(key))
         gone = removed(store, key)
@@ -66,7 +66,7 @@ def test_all_that_a_task_ever_had_is_told_without_those_of_others(store: Store) 
     assert store.workspaces.of_task("nobody") == []
 
 
-def test_a_gone_workspace_is_followed_by_a_fresh_one_and_stays_on_record(store: Store, clock: FakeClock) -> None:
+def test_removed_workspace_stays_on_record_beside_the_next(store: Store, clock: FakeClock) -> None:
     store.workspaces.lease(a_workspace("t"))
     clock.advance(MINUTE)
     gone = removed(store, "t", '["refs/fleet/saved/t/1"]')
@@ -82,7 +82,7 @@ def test_a_gone_workspace_is_followed_by_a_fresh_one_and_stays_on_record(store: 
     assert store.workspaces.find(gone=True)[0] == gone
 
 
-def test_a_branch_belongs_to_one_task(store: Store) -> None:
+def test_branch_belongs_to_one_task(store: Store) -> None:
     store.workspaces.lease(a_workspace("t", branch="x"))
     with pytest.raises(BranchTaken, match="branch 'x' belongs to t") as refused:
         store.workspaces.lease(a_workspace("u", branch="x"))
@@ -92,20 +92,20 @@ def test_a_branch_belongs_to_one_task(store: Store) -> None:
 
 
 @pytest.mark.parametrize("changes", [{"common": "/r2/.git"}, {"branch": "X"}, {"branch": "x-y"}])
-def test_another_repository_or_another_name_is_another_branch(store: Store, changes: dict[str, str]) -> None:
+def test_branches_of_another_repository_or_name_are_independent(store: Store, changes: dict[str, str]) -> None:
     store.workspaces.lease(a_workspace("t", branch="x/y"))
     there = store.workspaces.lease(a_workspace("u", **{"branch": "x/y", **changes}))
     assert store.workspaces.get("u") == there
 
 
-def test_a_path_belongs_to_one_task_whatever_the_repository(store: Store) -> None:
+def test_path_belongs_to_one_task_across_repositories(store: Store) -> None:
     store.workspaces.lease(a_workspace("t", path="/w/x"))
     with pytest.raises(BranchTaken, match="/w/x is the worktree of t"):
         store.workspaces.lease(a_workspace("u", path="/w/x", common="/r2/.git"))
     assert [each.task_id for each in store.workspaces.find()] == ["t"]
 
 
-def test_what_is_gone_frees_its_branch_path_and_ports(store: Store) -> None:
+def test_removed_workspace_frees_its_branch_path_and_ports(store: Store) -> None:
     wanted = a_workspace("t", port_count=10)
     store.workspaces.lease(wanted, ports=first_free(10))
     removed(store, "t")
@@ -115,7 +115,7 @@ def test_what_is_gone_frees_its_branch_path_and_ports(store: Store) -> None:
         store.workspaces.lease(wanted)
 
 
-def test_agents_have_ports_of_their_own(store: Store) -> None:
+def test_leased_port_blocks_differ(store: Store) -> None:
     seen = []
 
     def noted(leased: frozenset[int]) -> int:
@@ -129,7 +129,7 @@ def test_agents_have_ports_of_their_own(store: Store) -> None:
     assert store.workspaces.lease(a_workspace("d", port_count=3), ports=noted).first_port == 20_003
 
 
-def test_blocks_of_different_sizes_do_not_overlap(store: Store) -> None:
+def test_port_blocks_of_different_sizes_do_not_overlap(store: Store) -> None:
     sizes = {"a": 10, "b": 20, "c": 10, "d": 5, "e": 40}
     for key, count in sizes.items():
         store.workspaces.lease(a_workspace(key, port_count=count), ports=first_free(count))
@@ -138,7 +138,7 @@ def test_blocks_of_different_sizes_do_not_overlap(store: Store) -> None:
 
 
 @pytest.mark.parametrize("first", [20_000, 20_005, 19_995])
-def test_ports_that_are_leased_are_refused_to_another(store: Store, first: int) -> None:
+def test_leased_ports_are_refused_to_another_task(store: Store, first: int) -> None:
     store.workspaces.lease(a_workspace("t", port_count=10), ports=lambda leased: 20_000)
     with pytest.raises(IllegalMove, match="leased to another agent"):
         store.workspaces.lease(a_workspace("u", port_count=10), ports=lambda leased: first)
@@ -147,13 +147,13 @@ def test_ports_that_are_leased_are_refused_to_another(store: Store, first: int) 
     assert store.workspaces.get("u") is None
 
 
-def test_any_number_of_agents_may_have_no_ports(store: Store) -> None:
+def test_any_number_of_workspaces_may_have_no_ports(store: Store) -> None:
     for key in "abc":
         assert list(store.workspaces.lease(a_workspace(key, port_count=10), ports=lambda leased: 0).ports) == []
     assert len(store.workspaces.find()) == 3
 
 
-def test_a_choice_of_ports_that_fails_leaves_nothing(store: Store) -> None:
+def test_lease_leaves_nothing_when_no_ports_are_free(store: Store) -> None:
     def none_left(leased: frozenset[int]) -> int:
         raise FleetError("no block of ports is free")
 
@@ -162,7 +162,7 @@ def test_a_choice_of_ports_that_fails_leaves_nothing(store: Store) -> None:
     assert store.workspaces.find(gone=True) == []
 
 
-def test_workspaces_are_told_in_the_order_of_their_leases_of_one_repository_or_all(store: Store) -> None:
+def test_workspaces_are_returned_in_order_of_lease_by_repository(store: Store) -> None:
     leased = [
         store.workspaces.lease(a_workspace(key, common=common, made_at=NOON - number * HOUR))
         for number, (key, common) in enumerate((("b", "/r"), ("c", "/s"), ("a", "/r"), ("d", "/r")))
@@ -175,7 +175,7 @@ def test_workspaces_are_told_in_the_order_of_their_leases_of_one_repository_or_a
     assert store.workspaces.get("nope") is None
 
 
-def test_what_became_of_a_workspace_is_kept(store: Store) -> None:
+def test_save_stores_the_facts_of_a_workspace(store: Store) -> None:
     leased = store.workspaces.lease(a_workspace("t"))
     assert not leased.is_ready
     facts = {"base": "main", "base_commit": "c0ffee", "made_branch": True, "ready_at": NOON, "notes": '{"a": 1}'}
@@ -185,7 +185,7 @@ def test_what_became_of_a_workspace_is_kept(store: Store) -> None:
     assert kept is not None and kept.is_ready and kept.made == {"a": 1}
 
 
-def test_keeping_a_workspace_neither_moves_it_nor_stops_its_removal(store: Store) -> None:
+def test_save_neither_moves_a_workspace_nor_stops_its_removal(store: Store) -> None:
     leased = store.workspaces.lease(a_workspace("t", first_port=20_000, port_count=10))
     going = store.workspaces.begin_removal("t")
     elsewhere = {name: "elsewhere" for name in ("repo", "common", "path", "branch")}
@@ -195,7 +195,7 @@ def test_keeping_a_workspace_neither_moves_it_nor_stops_its_removal(store: Store
     assert kept is not None and not kept.is_ready
 
 
-def test_late_words_about_a_gone_workspace_do_not_reach_the_next(store: Store, clock: FakeClock) -> None:
+def test_save_of_a_removed_workspace_does_not_change_the_next_one(store: Store, clock: FakeClock) -> None:
     with pytest.raises(WorkspaceNotFound, match="t has no worktree"):
         store.workspaces.save(a_workspace("t"))
     first = store.workspaces.lease(a_workspace("t"))
@@ -209,7 +209,7 @@ def test_late_words_about_a_gone_workspace_do_not_reach_the_next(store: Store, c
     assert store.workspaces.get("t") == second
 
 
-def test_a_removal_that_was_begun_is_gone_on_with(store: Store, clock: FakeClock) -> None:
+def test_started_removal_can_be_resumed(store: Store, clock: FakeClock) -> None:
     store.workspaces.lease(a_workspace("t"))
     assert store.workspaces.begin_removal("t").removing_at == NOON
     clock.advance(HOUR)
@@ -220,7 +220,7 @@ def test_a_removal_that_was_begun_is_gone_on_with(store: Store, clock: FakeClock
     assert store.workspaces.end_removal("t", '["other"]') == store.workspaces.get("t") == gone
 
 
-def test_a_removal_that_could_not_be_is_taken_back(store: Store) -> None:
+def test_stop_removal_restores_the_workspace(store: Store) -> None:
     with pytest.raises(WorkspaceNotFound):
         store.workspaces.stop_removal("t")
     leased = store.workspaces.lease(a_workspace("t", ready_at=NOON))
@@ -232,7 +232,7 @@ def test_a_removal_that_could_not_be_is_taken_back(store: Store) -> None:
     assert gone is None or store.workspaces.get("t") == gone
 
 
-def test_what_is_not_there_or_not_being_removed_cannot_go(store: Store) -> None:
+def test_removal_is_refused_when_it_was_not_begun(store: Store) -> None:
     with pytest.raises(WorkspaceNotFound):
         store.workspaces.begin_removal("t")
     with pytest.raises(WorkspaceNotFound):
@@ -246,7 +246,7 @@ def test_what_is_not_there_or_not_being_removed_cannot_go(store: Store) -> None:
         store.workspaces.begin_removal("t")
 
 
-def test_a_workspace_that_is_being_removed_is_not_worked_in_again(store: Store) -> None:
+def test_workspace_being_removed_is_not_leased_again(store: Store) -> None:
     store.workspaces.lease(a_workspace("t", ready_at=NOON))
     assert not store.workspaces.begin_removal("t").is_ready
     with pytest.raises(IllegalMove, match="is being removed") as refused:
@@ -256,7 +256,7 @@ def test_a_workspace_that_is_being_removed_is_not_worked_in_again(store: Store) 
     assert store.workspaces.lease(a_workspace("t", ready_at=NOON)).is_ready
 
 
-def test_a_task_that_is_worked_on_keeps_its_workspace(store: Store) -> None:
+def test_workspace_of_a_running_task_cannot_be_removed(store: Store) -> None:
     claim = a_claim(store, id="t")
     leased = store.workspaces.lease(a_workspace("t"))
     with pytest.raises(IllegalMove, match="t is being worked on") as refused:
@@ -271,7 +271,7 @@ def test_a_task_that_is_worked_on_keeps_its_workspace(store: Store) -> None:
     assert store.workspaces.begin_removal("t").removing_at == NOON
 
 
-def test_a_workspace_can_be_left_behind_whoever_holds_its_task(store: Store, clock: FakeClock) -> None:
+def test_workspace_can_be_left_when_another_host_holds_its_task(store: Store, clock: FakeClock) -> None:
     """Its host is gone, and another goes on: the claim that forbids a removal is the other's."""
     claim = a_claim(store)
     key = claim.task.id
@@ -301,7 +301,7 @@ ENDS: dict[str, Callable[[Store, Claim], object]] = {
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_no_supervisor_no_run_no_objection(store: Store, end: str) -> None:
+def test_workspace_can_be_removed_when_its_task_is_not_running(store: Store, end: str) -> None:
     store.runs.begin(a_claim(store, id="u"), a_run())  # what others do is no reason
     claim = a_claim(store, id="t")
     store.workspaces.lease(a_workspace("t"))
@@ -310,7 +310,7 @@ def test_no_supervisor_no_run_no_objection(store: Store, end: str) -> None:
     assert removed(store, "t").is_gone
 
 
-def test_a_deleted_task_leaves_its_workspace_on_record(store: Store) -> None:
+def test_workspace_stays_on_record_when_its_task_is_deleted(store: Store) -> None:
     store.tasks.add(a_task(id="t"))
     leased = store.workspaces.lease(a_workspace("t"))
     store.tasks.remove("t")
@@ -320,14 +320,14 @@ def test_a_deleted_task_leaves_its_workspace_on_record(store: Store) -> None:
 
 
 @pytest.mark.parametrize("name", ["repo", "common", "path", "branch", "base"])
-def test_a_name_that_could_not_be_told_from_another_is_refused(store: Store, name: str) -> None:
+def test_name_that_is_not_utf_8_is_refused(store: Store, name: str) -> None:
     with pytest.raises(BadInput, match=rf"the {name} of the worktree is not UTF-8: x\\udcff") as refused:
         store.workspaces.lease(a_workspace("t", **{name: "x\udcff"}))
     assert "another name" in refused.value.hint
     assert store.workspaces.find() == []
 
 
-def test_workspaces_are_taken_back_with_their_transaction(store: Store) -> None:
+def test_workspaces_are_rolled_back_with_their_transaction(store: Store) -> None:
     kept = store.workspaces.lease(a_workspace("t"))
     with pytest.raises(ZeroDivisionError), store.atomic():
         store.workspaces.lease(a_workspace("u"))
@@ -337,7 +337,7 @@ def test_workspaces_are_taken_back_with_their_transaction(store: Store) -> None:
     assert store.workspaces.find(gone=True) == [kept]
 
 
-def test_runs_and_workspaces_follow_when_their_home_was_moved(store: Store) -> None:
+def test_runs_and_workspaces_move_with_their_home(store: Store) -> None:
     claim = a_claim(store, owner="old")
     store.runs.begin(claim, a_run(home="/home/a", workspace="/home/a/w/t"))
     inside = store.workspaces.lease(

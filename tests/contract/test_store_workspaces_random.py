@@ -131,7 +131,7 @@ class SharedWorkspaceMachine(WorkspaceMachine):
 
 
 @pytest.mark.parametrize(("machine", "examples"), [(WorkspaceMachine, 60), (SharedWorkspaceMachine, 12)])
-def test_thousands_of_random_steps_leave_nothing_to_two_tasks(machine: type[WorkspaceMachine], examples: int) -> None:
+def test_random_leases_never_share_a_branch_path_or_port(machine: type[WorkspaceMachine], examples: int) -> None:
     machine.steps = 0
     run_state_machine_as_test(
         seed(int(os.environ.get("FLEET_SEED", SEED)))(machine),

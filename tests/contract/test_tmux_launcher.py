@@ -64,7 +64,7 @@ def server_pid(launcher: TmuxLauncher) -> int:
 
 
 @asynchronous
-async def test_the_terminal_is_the_agents_own(launcher: TmuxLauncher, folder: str) -> None:
+async def test_agent_has_its_own_controlling_terminal(launcher: TmuxLauncher, folder: str) -> None:
     os.environ["FLEET_TEST_SECRET"] = "s3cret"
     try:
         spec = typist("place", size=(123, 45), env={"ONLY": "this", "TERM": "dumb", "LINES": "7", "COLUMNS": "8"})
@@ -88,7 +88,7 @@ async def test_ctrl_c_reaches_the_agent_and_not_its_shim(launcher: TmuxLauncher,
 
 
 @asynchronous
-async def test_ctrl_z_does_not_leave_an_agent_that_nobody_can_wake(launcher: TmuxLauncher, folder: str) -> None:
+async def test_ctrl_z_does_not_leave_the_agent_stopped(launcher: TmuxLauncher, folder: str) -> None:
     agent = await started(launcher, folder, typist("suspended"))
     await agent.press("C-z")
     await until(lambda: b"^Z" in read(folder, "stdout"))
@@ -98,9 +98,7 @@ async def test_ctrl_z_does_not_leave_an_agent_that_nobody_can_wake(launcher: Tmu
 
 
 @asynchronous
-async def test_nothing_can_be_written_to_the_stdin_of_an_agent_in_a_terminal(
-    launcher: TmuxLauncher, folder: str
-) -> None:
+async def test_stdin_of_an_agent_in_a_terminal_cannot_be_written(launcher: TmuxLauncher, folder: str) -> None:
     with pytest.raises(FleetError, match="has no stdin"):
         await launcher.start(folder, scripted("sleep", 1000, stdin="prompt"))
     agent = await started(launcher, folder, scripted("sleep", 1000))
@@ -111,7 +109,7 @@ async def test_nothing_can_be_written_to_the_stdin_of_an_agent_in_a_terminal(
 
 @pytest.mark.parametrize("way", ["kill -9 of the server", "kill-session"])
 @asynchronous
-async def test_nothing_outlives_the_terminal(launcher: TmuxLauncher, folder: str, way: str) -> None:
+async def test_no_process_outlives_the_terminal(launcher: TmuxLauncher, folder: str, way: str) -> None:
     token = a_token()
     agent = await started(launcher, folder, scripted("hostile", "stay", token))
     await until(lambda: len(living(token)) == 4)
@@ -129,7 +127,7 @@ async def test_nothing_outlives_the_terminal(launcher: TmuxLauncher, folder: str
 
 
 @asynchronous
-async def test_an_agent_that_ignores_the_end_of_its_terminal_is_killed(launcher: TmuxLauncher, folder: str) -> None:
+async def test_agent_is_killed_when_it_ignores_the_end_of_its_terminal(launcher: TmuxLauncher, folder: str) -> None:
     agent = await started(launcher, folder, scripted("stubborn"))
     await agent.close_session()
     ended = await soon(agent.ended(), 10)
@@ -137,9 +135,7 @@ async def test_an_agent_that_ignores_the_end_of_its_terminal_is_killed(launcher:
 
 
 @asynchronous
-async def test_an_agent_may_put_things_in_order_when_its_terminal_goes(
-    launcher: TmuxLauncher, folder: str, tmp_path: Path
-) -> None:
+async def test_agent_can_clean_up_when_its_terminal_closes(launcher: TmuxLauncher, folder: str, tmp_path: Path) -> None:
     agent = await started(launcher, folder, typist("orderly", tmp_path / "order"))
     await agent.close_session()
     ended = await soon(agent.ended(), 10)
@@ -148,7 +144,7 @@ async def test_an_agent_may_put_things_in_order_when_its_terminal_goes(
 
 
 @asynchronous
-async def test_the_lock_is_held_until_the_tree_is_gone(folder: str) -> None:
+async def test_lock_is_held_until_the_tree_is_gone(folder: str) -> None:
     require(has_tmux() and namespace_command(), "tmux and PID namespaces")
     with tmux_socket() as socket:
         launcher = TmuxLauncher(socket, containment=NAMESPACE)
@@ -167,7 +163,7 @@ async def test_the_lock_is_held_until_the_tree_is_gone(folder: str) -> None:
 
 
 @asynchronous
-async def test_the_screen_is_read_with_its_history(launcher: TmuxLauncher, folder: str) -> None:
+async def test_screen_is_read_with_its_history(launcher: TmuxLauncher, folder: str) -> None:
     agent = await started(launcher, folder, scripted("lines", 3000, size=(80, 24)))
     await soon(agent.ended())
     await until(lambda: sessions(launcher.socket)[agent.session].dead)
@@ -182,7 +178,7 @@ async def test_the_screen_is_read_with_its_history(launcher: TmuxLauncher, folde
 
 @pytest.mark.parametrize(("words", "code"), [(("end", 3), b"3"), (("crash", 15), b"143")])
 @asynchronous
-async def test_the_terminal_tells_the_agents_own_exit_code(
+async def test_launcher_reports_the_exit_code_of_the_agent(
     launcher: TmuxLauncher, folder: str, words: tuple[object, ...], code: bytes
 ) -> None:
     """tmux itself loses the code of some that end at once on a busy machine: one of many it must know."""
@@ -199,9 +195,7 @@ async def test_the_terminal_tells_the_agents_own_exit_code(
 
 
 @asynchronous
-async def test_a_paste_of_200_kb_arrives_unchanged_and_nothing_gets_out_of_it(
-    launcher: TmuxLauncher, folder: str, tmp_path: Path
-) -> None:
+async def test_paste_of_200_kb_arrives_unchanged(launcher: TmuxLauncher, folder: str, tmp_path: Path) -> None:
     agent = await started(launcher, folder, typist("pasted", tmp_path / "paste"))
     line = 'it\'s "quoted" $(touch x) `y` \\ #{pane_id} %H ; ünicode \U0001f600\ttab\x01\x7f\r\n'
     text = (line * 5000)[:200_000]
@@ -216,7 +210,7 @@ async def test_a_paste_of_200_kb_arrives_unchanged_and_nothing_gets_out_of_it(
 
 
 @asynchronous
-async def test_what_cannot_be_typed_says_so(launcher: TmuxLauncher, folder: str) -> None:
+async def test_text_that_cannot_be_typed_is_refused(launcher: TmuxLauncher, folder: str) -> None:
     agent = await started(launcher, folder, scripted("stubborn"))
     kill_session(launcher.socket, agent.session)
     with pytest.raises(FleetError, match=agent.session):
@@ -228,7 +222,7 @@ async def test_what_cannot_be_typed_says_so(launcher: TmuxLauncher, folder: str)
 
 
 @asynchronous
-async def test_it_stirs_when_the_terminal_shows_something_new(launcher: TmuxLauncher, folder: str) -> None:
+async def test_launcher_notifies_when_the_screen_changes(launcher: TmuxLauncher, folder: str) -> None:
     agent = await launcher.start(folder, scripted("echo"))
     agent.stirred.clear()
     with pytest.raises(TimeoutError):
@@ -243,7 +237,7 @@ async def test_it_stirs_when_the_terminal_shows_something_new(launcher: TmuxLaun
     ["with space", 'it\'s "both"', "$(touch x)`touch y`", "#{pid}#[fg=red]##%H%%", "semi;", "-rf", "ünï\udcff\n\\"],
 )
 @asynchronous
-async def test_a_folder_may_be_called_anything(
+async def test_folder_may_have_any_name(
     launcher: TmuxLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     (tmp_path / "here").mkdir()
@@ -257,7 +251,7 @@ async def test_a_folder_may_be_called_anything(
 
 
 @asynchronous
-async def test_the_log_has_the_first_word_and_ends_at_its_cap(launcher: TmuxLauncher, folder: str) -> None:
+async def test_log_keeps_the_first_output_and_ends_at_its_limit(launcher: TmuxLauncher, folder: str) -> None:
     agent = await launcher.start(folder, scripted("forever", stdout_cap=100_000))
     await until(lambda: len(read(folder, "stdout")) > 99_000)
     await agent.kill_tree()
@@ -268,7 +262,7 @@ async def test_the_log_has_the_first_word_and_ends_at_its_cap(launcher: TmuxLaun
 
 
 @asynchronous
-async def test_a_session_whose_agent_has_ended_makes_room_for_another(launcher: TmuxLauncher, folder: str) -> None:
+async def test_ended_session_makes_room_for_another(launcher: TmuxLauncher, folder: str) -> None:
     spec = typist("interrupted", session="same")
     await soon((await launcher.start(folder, scripted("end", 0, session="same"))).ended())
     await until(lambda: sessions(launcher.socket)["same"].dead)
@@ -283,7 +277,9 @@ async def test_a_session_whose_agent_has_ended_makes_room_for_another(launcher: 
 
 
 @asynchronous
-async def test_a_start_just_when_the_last_session_goes_is_a_start(launcher: TmuxLauncher, tmp_path: Path) -> None:
+async def test_start_succeeds_when_the_last_session_ends_at_the_same_time(
+    launcher: TmuxLauncher, tmp_path: Path
+) -> None:
     last = await launcher.start(str(tmp_path / "0"), scripted("sleep", 1000))
     for number in range(1, 9):
         _, agent = await asyncio.gather(
@@ -296,7 +292,7 @@ async def test_a_start_just_when_the_last_session_goes_is_a_start(launcher: Tmux
 
 
 @asynchronous
-async def test_a_name_is_never_taken_for_the_beginning_of_another(launcher: TmuxLauncher, folder: str) -> None:
+async def test_session_name_is_never_matched_by_prefix(launcher: TmuxLauncher, folder: str) -> None:
     agent = await started(launcher, folder, scripted("sleep", 1000, session="fix-it"))
     kill_session(launcher.socket, "fix")
     assert capture(launcher.socket, "fix") == ""
@@ -306,13 +302,13 @@ async def test_a_name_is_never_taken_for_the_beginning_of_another(launcher: Tmux
 
 @pytest.mark.parametrize("name", ["", "a.b", "a:b", "=x", "a b", "x" * 200])
 @asynchronous
-async def test_a_name_that_tmux_would_change_is_refused(launcher: TmuxLauncher, folder: str, name: str) -> None:
+async def test_name_that_tmux_would_change_is_refused(launcher: TmuxLauncher, folder: str, name: str) -> None:
     with pytest.raises(FleetError, match="cannot have a session named"):
         await launcher.start(folder, scripted("end", 0, session=name))
 
 
 @asynchronous
-async def test_a_start_that_fails_says_why_and_leaves_nothing(launcher: TmuxLauncher, folder: str) -> None:
+async def test_failed_start_says_why_and_leaves_nothing(launcher: TmuxLauncher, folder: str) -> None:
     os.makedirs(f"{folder}/control/x")  # so that the socket cannot be made  # noqa: PTH103
     with pytest.raises(FleetError, match=r"cannot start an agent in .*: Is a directory"):
         await launcher.start(folder, scripted("end", 0))
@@ -320,7 +316,7 @@ async def test_a_start_that_fails_says_why_and_leaves_nothing(launcher: TmuxLaun
 
 
 @asynchronous
-async def test_a_shim_that_cannot_start_says_why_and_leaves_no_session(
+async def test_failed_shim_says_why_and_leaves_no_session(
     launcher: TmuxLauncher, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/no/such/python")
@@ -332,7 +328,7 @@ async def test_a_shim_that_cannot_start_says_why_and_leaves_no_session(
 
 
 @asynchronous
-async def test_twenty_sessions_at_once(launcher: TmuxLauncher, tmp_path: Path) -> None:
+async def test_twenty_sessions_start_at_once(launcher: TmuxLauncher, tmp_path: Path) -> None:
     token = a_token()
     folders = [str(tmp_path / str(number)) for number in range(20)]
     agents = await asyncio.gather(*(launcher.start(folder, scripted("sleep", 1000, token)) for folder in folders))
@@ -346,7 +342,7 @@ async def test_twenty_sessions_at_once(launcher: TmuxLauncher, tmp_path: Path) -
 
 
 @asynchronous
-async def test_a_session_is_entered_from_inside_another_tmux(launcher: TmuxLauncher, folder: str) -> None:
+async def test_session_can_be_attached_from_inside_another_tmux(launcher: TmuxLauncher, folder: str) -> None:
     agent = await started(launcher, folder, scripted("sleep", 1000))
     ours, theirs = pty.openpty()
     env = os.environ | {"TERM": "xterm", "TMUX": "/elsewhere,1,0"}
@@ -377,7 +373,7 @@ async def test_history_is_long_unless_the_user_has_a_tmux_configuration(tmp_path
 
 
 @asynchronous
-async def test_without_tmux_a_start_says_what_to_do(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_start_explains_what_to_do_when_tmux_is_missing(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     launcher = TmuxLauncher()
     monkeypatch.setenv("PATH", "/nowhere")
     assert sessions(launcher.socket) == {}
@@ -387,7 +383,7 @@ async def test_without_tmux_a_start_says_what_to_do(folder: str, monkeypatch: py
     assert not launcher.was_started(folder) and "spec.json" not in inside(folder)
 
 
-def test_without_a_server_there_are_no_sessions() -> None:
+def test_session_list_is_empty_when_no_server_runs() -> None:
     require(has_tmux(), "tmux")
     nowhere = f"fleet-{secrets.token_hex(6)}"
     assert sessions(nowhere) == {}

@@ -29,7 +29,7 @@ def after(place: Place, *files: tuple[str, str]) -> str:
     return run_git(place.top, "rev-parse", "HEAD")
 
 
-def test_files_are_told_with_what_happened_to_them(place: Place) -> None:
+def test_changed_files_are_listed_with_their_kind_of_change(place: Place) -> None:
     odd = "a\tb\nc \udcff"
     commit(place.top, odd, "1\n2\n")
     (place.top / "file2.txt").unlink()
@@ -57,14 +57,14 @@ def test_files_are_told_with_what_happened_to_them(place: Place) -> None:
         ("a.c", "x", "x\n", True),
     ],
 )
-def test_white_space_alone_is_nothing_but_where_it_means_something(
+def test_whitespace_changes_count_only_where_whitespace_has_meaning(
     place: Place, name: str, before: str, now: str, blank: bool
 ) -> None:
     base, tip = after(place, (name, before)), after(place, (name, now))
     assert only_blank(place.view, base, tip, file_changes(place.view, base, tip)) is blank
 
 
-def test_a_new_empty_file_and_another_mode_are_changes(place: Place) -> None:
+def test_new_empty_files_and_mode_changes_count(place: Place) -> None:
     base = place.base
     tip = after(place, ("empty", ""))
     assert not only_blank(place.view, base, tip, file_changes(place.view, base, tip))
@@ -75,7 +75,7 @@ def test_a_new_empty_file_and_another_mode_are_changes(place: Place) -> None:
     assert not only_blank(place.view, last, last, [])
 
 
-def test_commits_are_told_newest_first_with_their_words_cut(place: Place) -> None:
+def test_commits_are_listed_newest_first_with_shortened_messages(place: Place) -> None:
     run_git(place.top, "commit", "--quiet", "--allow-empty", "--message", "x" * 10_000)
     tip = after(place, ("b.txt", "b"))
     found = newest_commits(place.view, place.base, tip)
@@ -84,13 +84,13 @@ def test_commits_are_told_newest_first_with_their_words_cut(place: Place) -> Non
     assert count_commits(place.view, place.base, tip) == 2 and newest_commits(place.view, tip, tip) == []
 
 
-def test_ids_that_nobody_has_are_found_and_short_ones_are_fine(place: Place) -> None:
+def test_unknown_commit_ids_are_found_and_short_ids_accepted(place: Place) -> None:
     known = [place.base, place.base[:8], place.base[:7].upper()]
     assert unknown_commits(place.view, [*known, "f" * 40, "1234567"]) == ["f" * 40, "1234567"]
     assert unknown_commits(place.view, []) == []
 
 
-def test_work_begins_at_what_the_branch_took_in_of_main(place: Place) -> None:
+def test_work_begins_at_the_last_merge_from_main(place: Place) -> None:
     main = commit(place.top, "theirs.txt", "the user\n")
     run_git(place.top, "checkout", "--quiet", "-b", "own", place.base)
     assert begun_at(place.view, place.base, commit(place.top, "own.txt", "x\n"), main) == place.base

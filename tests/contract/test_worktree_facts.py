@@ -20,7 +20,7 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def test_a_fresh_worktree_is_on_its_branch_and_nothing_is_going_on(place: Place) -> None:
+def test_fresh_worktree_is_on_its_branch_without_operation(place: Place) -> None:
     added = place.add("fix/one")
     state = place.state("fix/one")
     assert (state.exists, state.branch, state.commit) == (True, "fix/one", None)
@@ -30,7 +30,7 @@ def test_a_fresh_worktree_is_on_its_branch_and_nothing_is_going_on(place: Place)
     assert (gone.exists, gone.admin, gone.tampered) == (False, None, ())
 
 
-def test_a_detached_head_and_what_is_going_on_are_told(place: Place) -> None:
+def test_detached_head_and_operation_in_progress_are_reported(place: Place) -> None:
     place.add("one")
     here = place.path("one")
     newer = commit(here, "file1.txt", "mine\n")
@@ -52,7 +52,7 @@ def test_a_detached_head_and_what_is_going_on_are_told(place: Place) -> None:
 
 @pytest.mark.parametrize("what", [".git", "commondir", "gitdir", "HEAD"])
 @pytest.mark.parametrize("how", ["rewritten", "missing", "a link", "a pipe", "garbage"])
-def test_a_pointer_that_an_agent_changed_is_named(place: Place, what: str, how: str) -> None:
+def test_pointer_changed_by_an_agent_is_named(place: Place, what: str, how: str) -> None:
     added = place.add("one")
     other = place.add("two")
     file = Path(added.path if what == ".git" else added.admin, what)
@@ -70,7 +70,7 @@ def test_a_pointer_that_an_agent_changed_is_named(place: Place, what: str, how: 
     assert what in worktree.state_of(place.repository, added.path, added.admin).tampered
 
 
-def test_a_folder_that_git_knows_nothing_of_is_told(place: Place) -> None:
+def test_folder_unknown_to_git_is_reported(place: Place) -> None:
     added = place.add("one")
     run_git(place.top, "worktree", "unlock", added.path)
     run_git(place.top, "worktree", "remove", added.path)
@@ -78,14 +78,14 @@ def test_a_folder_that_git_knows_nothing_of_is_told(place: Place) -> None:
     assert place.state("one").tampered == ("admin",)
 
 
-def test_every_branch_that_is_checked_out_is_known_with_its_place(place: Place) -> None:
+def test_each_checked_out_branch_is_listed_with_its_path(place: Place) -> None:
     place.add("a/b")
     run_git(place.top, "branch", "free")
     places = {"main": str(place.top), "a/b": str(place.path("a/b"))}
     assert worktree.branches_checked_out(place.repository) == places
 
 
-def test_a_deleted_branch_is_kept_under_a_ref_and_can_be_had_back(place: Place) -> None:
+def test_deleted_branch_is_kept_under_a_ref_and_can_be_restored(place: Place) -> None:
     run_git(place.top, "branch", "a/b", commit(place.top, "new.txt", "x"))
     tip = run_git(place.top, "rev-parse", "a/b")
     run_git(place.top, "pack-refs", "--all")
@@ -98,7 +98,7 @@ def test_a_deleted_branch_is_kept_under_a_ref_and_can_be_had_back(place: Place) 
     run_git(place.top, "fsck", "--strict")
 
 
-def test_a_branch_that_is_checked_out_anywhere_is_not_deleted(place: Place) -> None:
+def test_checked_out_branch_is_not_deleted(place: Place) -> None:
     place.add("one")
     for branch in ("main", "one"):
         with pytest.raises(BranchInUse, match=f"{branch!r} is checked out at"):
@@ -109,7 +109,7 @@ def test_a_branch_that_is_checked_out_anywhere_is_not_deleted(place: Place) -> N
     assert branches(place.top) == ["main", "one"]
 
 
-def test_a_branch_is_not_deleted_when_its_tip_cannot_be_kept(place: Place) -> None:
+def test_branch_is_not_deleted_when_its_tip_cannot_be_kept(place: Place) -> None:
     run_git(place.top, "branch", "one")
     run_git(place.top, "update-ref", "refs/fleet/deleted/one", "HEAD")
     with pytest.raises(GitFault):
@@ -117,7 +117,7 @@ def test_a_branch_is_not_deleted_when_its_tip_cannot_be_kept(place: Place) -> No
     assert branches(place.top) == ["main", "one"]
 
 
-def test_a_base_is_any_commit_and_by_default_what_the_caller_has_checked_out(place: Place) -> None:
+def test_base_may_be_any_commit_and_defaults_to_head(place: Place) -> None:
     place.add("one")
     mine = commit(place.path("one"), "mine.txt", "x")
     theirs = commit(place.top, "theirs.txt", "x")
@@ -150,20 +150,20 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_base_that_is_no_commit_is_refused(place: Place, name: str) -> None:
+def test_base_that_is_no_commit_is_refused(place: Place, name: str) -> None:
     with pytest.raises(BadInput):
         worktree.resolve_base(place.repository, place.view, name)
     assert not (place.folder / "x").exists()
 
 
-def test_a_base_that_is_misspelled_names_what_was_perhaps_meant(place: Place) -> None:
+def test_misspelled_base_gets_a_suggestion(place: Place) -> None:
     run_git(place.top, "branch", "feature/login")
     with pytest.raises(BadInput, match="'feature/logni' is no commit") as refused:
         worktree.resolve_base(place.repository, place.view, "feature/logni")
     assert "feature/login" in refused.value.hint
 
 
-def test_a_repository_without_a_commit_says_so(tmp_path: Path) -> None:
+def test_repository_without_commits_is_reported(tmp_path: Path) -> None:
     run_git(tmp_path, "init", "--quiet", "project")
     repository = find_repository(str(tmp_path / "project"))
     with pytest.raises(BadInput, match="has no commit yet"):

@@ -25,7 +25,7 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def test_a_worktree_has_the_files_of_its_base_on_a_branch_of_its_own(place: Place) -> None:
+def test_worktree_has_the_files_of_its_base_on_its_own_branch(place: Place) -> None:
     newer = commit(place.top, "file1.txt", "newer\n")
     added = place.add("fix/one")
     here = place.path("fix/one")
@@ -39,7 +39,7 @@ def test_a_worktree_has_the_files_of_its_base_on_a_branch_of_its_own(place: Plac
     assert place.add("two", base=newer).commit == newer
 
 
-def test_a_branch_that_is_there_and_free_is_reused(place: Place) -> None:
+def test_existing_free_branch_is_reused(place: Place) -> None:
     run_git(place.top, "branch", "there")
     run_git(place.top, "tag", "there", run_git(place.top, "commit-tree", "-m", "other", "HEAD^{tree}"))
     tip = place.base
@@ -52,7 +52,7 @@ def test_a_branch_that_is_there_and_free_is_reused(place: Place) -> None:
         place.add("nowhere", made=False)
 
 
-def test_a_branch_that_is_checked_out_or_taken_is_refused_and_stays(place: Place) -> None:
+def test_checked_out_or_taken_branch_is_refused_and_stays(place: Place) -> None:
     run_git(place.top, "branch", "other", commit(place.top, "new.txt", "x"))
     with pytest.raises(BranchInUse, match=f"'main' is checked out at {place.top}"):
         place.add("main", made=False)
@@ -62,7 +62,7 @@ def test_a_branch_that_is_checked_out_or_taken_is_refused_and_stays(place: Place
     assert worktrees(place.top) == [str(place.top)]
 
 
-def test_a_branch_that_cannot_lie_beside_another_is_refused_without_a_trace(place: Place) -> None:
+def test_branch_that_conflicts_with_another_name_is_refused_without_a_trace(place: Place) -> None:
     place.add("a")
     with pytest.raises(FleetError, match=r"cannot lock ref|exists; cannot create"):
         place.add("a/b")
@@ -70,7 +70,7 @@ def test_a_branch_that_cannot_lie_beside_another_is_refused_without_a_trace(plac
     assert not place.path("a/b").exists()
 
 
-def test_a_place_that_is_in_use_is_refused_and_kept(place: Place) -> None:
+def test_used_path_is_refused_and_kept(place: Place) -> None:
     place.path("one").mkdir(parents=True)
     (place.path("one") / "mine").write_text("precious")
     with pytest.raises(FleetError, match="is there already"):
@@ -82,7 +82,7 @@ def test_a_place_that_is_in_use_is_refused_and_kept(place: Place) -> None:
     assert branches(place.top) == ["main"]
 
 
-def test_hooks_do_not_run_and_the_users_filter_does(place: Place) -> None:
+def test_hooks_do_not_run_and_user_filters_do(place: Place) -> None:
     run_git(place.top, "config", "filter.shout.smudge", "tr a-z A-Z")
     commit(place.top, ".gitattributes", "*.loud filter=shout\n")
     base = commit(place.top, "word.loud", "word\n")
@@ -95,7 +95,7 @@ def test_hooks_do_not_run_and_the_users_filter_does(place: Place) -> None:
     assert not (place.folder / "ran").exists()
 
 
-def test_a_checkout_that_fails_leaves_nothing(place: Place) -> None:
+def test_failed_checkout_leaves_nothing(place: Place) -> None:
     run_git(place.top, "config", "filter.broken.smudge", "false")
     run_git(place.top, "config", "filter.broken.required", "true")
     commit(place.top, ".gitattributes", "*.bad filter=broken\n")
@@ -107,7 +107,7 @@ def test_a_checkout_that_fails_leaves_nothing(place: Place) -> None:
     place.assert_untouched()
 
 
-def test_an_add_that_fails_after_its_branch_was_made_leaves_no_branch(place: Place) -> None:
+def test_failed_add_leaves_no_branch(place: Place) -> None:
     (place.top / ".git" / "worktrees").write_text("in the way")
     with pytest.raises(FleetError, match="could not create"):
         place.add("one")
@@ -115,7 +115,7 @@ def test_an_add_that_fails_after_its_branch_was_made_leaves_no_branch(place: Pla
     place.assert_untouched()
 
 
-def test_what_git_had_not_named_yet_when_it_was_killed_is_taken_back(place: Place) -> None:
+def test_undo_removes_a_worktree_that_a_killed_git_had_not_named_yet(place: Place) -> None:
     admin = place.top / ".git" / "worktrees"
     for name in ("one", "one1", "other"):
         (admin / name).mkdir(parents=True)
@@ -124,14 +124,14 @@ def test_what_git_had_not_named_yet_when_it_was_killed_is_taken_back(place: Plac
     assert list(admin.iterdir()) == [admin / "other"]
 
 
-def test_another_agents_git_cannot_remove_a_worktree(place: Place) -> None:
+def test_git_of_another_agent_cannot_remove_a_worktree(place: Place) -> None:
     place.add("one")
     place.add("two")
     run_git(place.path("one"), "worktree", "remove", "--force", str(place.path("two")), check=False)
     assert (place.path("two") / "file1.txt").exists()
 
 
-def test_sixty_at_once_all_succeed_and_leave_nothing_else(tmp_path: Path) -> None:
+def test_sixty_adds_at_once_succeed_and_leave_nothing_else(tmp_path: Path) -> None:
     place = Place(tmp_path, big_repository)
     names = [f"x-A{number}" for number in range(1, 61)]
     with ThreadPoolExecutor(60) as pool:
@@ -147,7 +147,7 @@ def test_sixty_at_once_all_succeed_and_leave_nothing_else(tmp_path: Path) -> Non
     place.assert_untouched()
 
 
-def test_git_killed_at_any_moment_leaves_nothing_after_undo(tmp_path: Path) -> None:
+def test_undo_leaves_nothing_when_git_was_killed_at_any_moment(tmp_path: Path) -> None:
     place = Place(tmp_path, lambda path: big_repository(path, 300))
     rolled = random.Random(5)
     for number in range(50):
@@ -182,7 +182,7 @@ def _lives(group: int) -> bool:
     return False
 
 
-def test_a_failed_add_by_a_killed_git_is_taken_back_by_itself(place: Place) -> None:
+def test_add_undoes_its_work_when_git_is_killed(place: Place) -> None:
     """The filter kills the git that runs it, in the middle of the checkout."""
     run_git(place.top, "config", "filter.deadly.smudge", "kill -9 $PPID; cat")
     commit(place.top, ".gitattributes", "*.bad filter=deadly\n")
@@ -192,12 +192,12 @@ def test_a_failed_add_by_a_killed_git_is_taken_back_by_itself(place: Place) -> N
     place.assert_untouched()
 
 
-def test_an_add_goes_on_where_a_killed_one_left_its_branch(place: Place) -> None:
+def test_add_continues_when_a_killed_one_left_its_branch(place: Place) -> None:
     run_git(place.top, "branch", "one", place.base)
     assert place.add("one").made
 
 
-def test_a_stale_lock_is_taken_away_and_a_fresh_one_is_named(place: Place) -> None:
+def test_stale_lock_is_removed_and_a_fresh_one_is_named(place: Place) -> None:
     lock = place.top / ".git" / "refs" / "heads" / "one.lock"
     lock.touch()
     with pytest.raises(RepositoryBusy, match=r"locked by .*refs/heads/one\.lock"):
@@ -208,7 +208,7 @@ def test_a_stale_lock_is_taken_away_and_a_fresh_one_is_named(place: Place) -> No
     assert not lock.exists()
 
 
-def test_a_lock_stays_while_a_git_lives_in_the_repository(place: Place) -> None:
+def test_lock_stays_while_a_git_runs_in_the_repository(place: Place) -> None:
     lock = place.top / ".git" / "refs" / "heads" / "one.lock"
     lock.touch()
     os.utime(lock, (time.time() - 60, time.time() - 60))
@@ -221,14 +221,14 @@ def test_a_lock_stays_while_a_git_lives_in_the_repository(place: Place) -> None:
         waiting.communicate()
 
 
-def test_an_add_waits_for_a_lock_that_goes_by_itself(place: Place) -> None:
+def test_add_waits_for_a_lock_that_disappears(place: Place) -> None:
     lock = place.top / ".git" / "refs" / "heads" / "one.lock"
     lock.touch()
     threading.Timer(0.3, lock.unlink).start()
     assert place.add("one").branch == "one"
 
 
-def test_removing_frees_place_and_branch_and_keeps_the_branch(place: Place) -> None:
+def test_removal_frees_path_and_branch_and_keeps_the_branch(place: Place) -> None:
     place.add("one")
     place.remove("one")
     place.remove("one")
@@ -239,7 +239,7 @@ def test_removing_frees_place_and_branch_and_keeps_the_branch(place: Place) -> N
     place.assert_untouched()
 
 
-def test_removal_is_quick_and_a_killed_one_is_finished_by_the_next(place: Place) -> None:
+def test_killed_removal_is_finished_by_the_next(place: Place) -> None:
     for branch in ("one", "two"):
         place.add(branch)
     worktree.take_away(place.home, place.repository, str(place.path("one")))
@@ -251,7 +251,7 @@ def test_removal_is_quick_and_a_killed_one_is_finished_by_the_next(place: Place)
     place.assert_untouched()
 
 
-def test_a_worktree_goes_whatever_its_agent_did_to_the_pointers(place: Place) -> None:
+def test_worktree_is_removed_when_its_agent_changed_the_pointers(place: Place) -> None:
     one, two, three = (place.add(branch) for branch in ("one", "two", "three"))
     (place.path("one") / ".git").unlink()
     run_git(place.path("one"), "init", "--quiet")
@@ -264,7 +264,7 @@ def test_a_worktree_goes_whatever_its_agent_did_to_the_pointers(place: Place) ->
     assert run_git(place.top, "status", "--porcelain") == ""
 
 
-def test_the_folder_that_git_gave_to_another_worktree_since_is_not_taken(place: Place) -> None:
+def test_removal_spares_the_admin_folder_that_git_reused_for_another_worktree(place: Place) -> None:
     first = place.add("one")
     place.remove("one")
     again = worktree.add(
@@ -281,7 +281,7 @@ def test_the_folder_that_git_gave_to_another_worktree_since_is_not_taken(place: 
 
 
 @pytest.mark.parametrize("name", ["", "-b", "--help", "a b", "../x", "x.lock", "@{-1}", "refs/heads/x", "a;touch y"])
-def test_a_hostile_name_reaches_no_git(place: Place, name: str) -> None:
+def test_hostile_name_reaches_no_git(place: Place, name: str) -> None:
     with pytest.raises(BadInput):
         worktree.add(
             place.home,
@@ -308,7 +308,7 @@ while True:
 """
 
 
-def test_a_worktree_is_made_while_git_removes_the_folder_of_them_that_it_finds_empty(place: Place) -> None:
+def test_worktree_is_created_while_git_removes_the_empty_worktrees_folder(place: Place) -> None:
     folder = Path(place.repository.common, "worktrees")
     with subprocess.Popen([sys.executable, "-c", EMPTYING, str(folder)], stdout=subprocess.PIPE) as other:
         try:

@@ -51,7 +51,7 @@ def patiently(call: Callable[[], T]) -> T:
     return answer[0]
 
 
-def test_a_clock_that_is_set_forward_robs_nobody_who_renews(
+def test_renewed_claim_survives_when_the_clock_is_set_forward(
     own: Server, hosts: tuple[PostgresStore, PostgresStore]
 ) -> None:
     one, other = hosts
@@ -66,7 +66,7 @@ def test_a_clock_that_is_set_forward_robs_nobody_who_renews(
     assert patiently(other.claims.reap) == []
 
 
-def test_who_does_not_renew_after_that_is_reaped_a_lease_later(
+def test_unrenewed_claim_is_reaped_one_lease_after_the_clock_jumped(
     own: Server, hosts: tuple[PostgresStore, PostgresStore]
 ) -> None:
     one, other = hosts
@@ -76,7 +76,7 @@ def test_who_does_not_renew_after_that_is_reaped_a_lease_later(
     assert patiently(lambda: one.claims.renew([claim], ttl=LEASE)) == []
 
 
-def test_a_clock_that_is_set_back_robs_nobody_and_those_who_claim_then_are_reaped_as_ever(
+def test_claims_survive_and_later_ones_expire_when_the_clock_is_set_back(
     own: Server, hosts: tuple[PostgresStore, PostgresStore]
 ) -> None:
     one, other = hosts
@@ -89,9 +89,7 @@ def test_a_clock_that_is_set_back_robs_nobody_and_those_who_claim_then_are_reape
     assert [each.epoch for each in patiently(lambda: one.claims.renew([claim], ttl=HOUR))] == [claim.epoch]
 
 
-def test_the_clock_is_the_servers_whatever_this_machine_thinks(
-    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_store_uses_the_clock_of_the_server(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clocks, "now", FakeClock())
     [(micros,)] = store.connection.rows("select (extract(epoch from clock_timestamp()) * 1000000)::bigint")
     assert abs(clocks.to_micros(store.now()) - micros) < 1_000_000

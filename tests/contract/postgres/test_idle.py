@@ -75,7 +75,7 @@ def noted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 @asynchronous
-async def test_an_idle_host_asks_once_for_each_look_and_wakes_nobody(
+async def test_idle_host_sends_one_query_per_poll_and_notifies_no_other_host(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with served(fleet, POLL):
@@ -92,7 +92,7 @@ async def test_an_idle_host_asks_once_for_each_look_and_wakes_nobody(
 
 
 @asynchronous
-async def test_a_host_that_looks_but_once_an_hour_hears_of_work_at_once(fleet: Fleet, url: str) -> None:
+async def test_host_hears_of_new_work_at_once_when_it_polls_once_an_hour(fleet: Fleet, url: str) -> None:
     with closing(PostgresStore(url)) as other:
         async with served(fleet, poll=3600):
             task = a_task()
@@ -101,7 +101,7 @@ async def test_a_host_that_looks_but_once_an_hour_hears_of_work_at_once(fleet: F
 
 
 @asynchronous
-async def test_what_is_still_to_be_sent_is_asked_as_often_however_many_worktrees_stand_there(
+async def test_push_queue_sends_as_many_queries_for_thirty_worktrees_as_for_one(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = make_context(fleet, Said(name="a"))

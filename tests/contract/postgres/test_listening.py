@@ -9,7 +9,7 @@ from fleet.store.postgres import PostgresStore
 from postgres import Server, stopped
 
 
-def test_whoever_listens_hears_of_what_is_written_and_not_of_claims(store: PostgresStore, url: str) -> None:
+def test_listener_hears_of_writes_and_not_of_claims(store: PostgresStore, url: str) -> None:
     heard: list[float] = []
     other = PostgresStore(url)
     with store.listening(lambda: heard.append(time.monotonic())):
@@ -25,7 +25,7 @@ def test_whoever_listens_hears_of_what_is_written_and_not_of_claims(store: Postg
     other.close()
 
 
-def test_whoever_listens_hears_again_after_the_server_was_away(own: Server) -> None:
+def test_listener_hears_again_when_the_server_is_back(own: Server) -> None:
     heard: list[float] = []
     store = PostgresStore(own.make_database(), make=True)
     with store.listening(lambda: heard.append(time.monotonic())):

@@ -31,7 +31,7 @@ def at_once(*commands: list[str]) -> list[list[str]]:
     return [worker.communicate(timeout=120)[0].split() for worker in workers]
 
 
-def test_of_eight_processes_that_claim_ten_at_a_time_no_two_get_the_same(store: PostgresStore, url: str) -> None:
+def test_eight_processes_claim_every_task_exactly_once(store: PostgresStore, url: str) -> None:
     with store.atomic():
         for _ in range(400):
             store.tasks.add(a_task())
@@ -40,7 +40,7 @@ def test_of_eight_processes_that_claim_ten_at_a_time_no_two_get_the_same(store: 
     assert store.tasks.count(Filter(statuses=("in_progress",))) == {"": 400}
 
 
-def test_of_four_that_claim_at_once_an_account_gets_no_more_than_it_may_have(url: str) -> None:
+def test_account_limit_holds_when_four_hosts_claim_at_once(url: str) -> None:
     hosts = [PostgresStore(url) for _ in range(4)]
     lane = Lane(room=10, limit=3, seat=("claude", "work"))
     for turn in range(5):
@@ -61,7 +61,7 @@ def test_of_four_that_claim_at_once_an_account_gets_no_more_than_it_may_have(url
         host.close()
 
 
-def test_however_many_claims_are_renewed_the_server_is_asked_as_often(store: PostgresStore) -> None:
+def test_renew_sends_as_many_queries_for_thirty_claims_as_for_one(store: PostgresStore) -> None:
     with store.atomic():
         for _ in range(30):
             store.tasks.add(a_task())
@@ -80,7 +80,7 @@ def test_however_many_claims_are_renewed_the_server_is_asked_as_often(store: Pos
     assert all(claim.expires_at > store.now() + HOUR for claim in renewed)
 
 
-def test_threads_of_one_process_have_transactions_of_their_own(store: PostgresStore) -> None:
+def test_each_thread_has_its_own_transaction(store: PostgresStore) -> None:
     inside, over = threading.Event(), threading.Event()
 
     def write() -> None:
@@ -101,7 +101,7 @@ def test_threads_of_one_process_have_transactions_of_their_own(store: PostgresSt
     assert [task.id for task in store.tasks.find(Filter())] == ["t-1"]
 
 
-def test_claims_go_on_beside_each_other_and_never_beside_a_writer(store: PostgresStore, url: str) -> None:
+def test_claims_run_beside_each_other_but_wait_for_a_writer(store: PostgresStore, url: str) -> None:
     store.tasks.add(a_task(id="t-1"))
     store.tasks.add(a_task(id="t-2"))
     with ThreadPoolExecutor() as pool:

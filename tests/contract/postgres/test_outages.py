@@ -15,7 +15,7 @@ from fleet.store.postgres import PostgresStore
 from postgres import Server, stopped
 
 
-def test_a_client_that_is_killed_in_its_transaction_takes_it_along(store: PostgresStore, url: str) -> None:
+def test_transaction_is_rolled_back_when_its_client_is_killed(store: PostgresStore, url: str) -> None:
     holder = holding(url)
     with ThreadPoolExecutor() as pool:
         waiting = pool.submit(store.tasks.add, a_task(id="t-other"))
@@ -27,7 +27,7 @@ def test_a_client_that_is_killed_in_its_transaction_takes_it_along(store: Postgr
     assert [task.id for task in store.tasks.find(Filter())] == ["t-other"]
 
 
-def test_a_host_that_hangs_in_its_transaction_loses_its_turn(store: PostgresStore, url: str) -> None:
+def test_transaction_is_rolled_back_when_its_host_hangs(store: PostgresStore, url: str) -> None:
     quick = PostgresStore(url, lease=3 * SECOND)  # its own patience is a second
     holder = holding(url, lease=3)
     holder.send_signal(signal.SIGSTOP)
@@ -72,7 +72,7 @@ def _can_add(store: PostgresStore) -> bool:
         "do $$ begin raise exception sqlstate '08006'; end $$",  # the connection broke
     ],
 )
-def test_a_server_that_cannot_now_is_away_and_refuses_nothing(store: PostgresStore, does: str) -> None:
+def test_store_reports_away_when_the_server_cannot_answer_now(store: PostgresStore, does: str) -> None:
     began = time.monotonic()
     with pytest.raises(StoreAway), store.atomic():
         for statement in does.split("; ") if "$$" not in does else [does]:
@@ -81,7 +81,7 @@ def test_a_server_that_cannot_now_is_away_and_refuses_nothing(store: PostgresSto
     assert store.tasks.find(Filter()) == []
 
 
-def test_a_server_that_went_is_told_and_one_that_is_back_is_used_again(own: Server) -> None:
+def test_store_reports_away_and_reconnects_when_the_server_is_back(own: Server) -> None:
     store = PostgresStore(own.make_database(), make=True, lease=6 * SECOND)
     claim = a_claim(store)
     with stopped(own):
@@ -98,7 +98,7 @@ def test_a_server_that_went_is_told_and_one_that_is_back_is_used_again(own: Serv
     store.close()
 
 
-def test_a_server_that_goes_in_the_middle_takes_the_whole_transaction_along(own: Server) -> None:
+def test_whole_transaction_is_lost_when_the_server_stops_inside(own: Server) -> None:
     store = PostgresStore(own.make_database(), make=True)
     with pytest.raises(StoreAway), store.atomic():
         store.tasks.add(a_task())
@@ -110,7 +110,7 @@ def test_a_server_that_goes_in_the_middle_takes_the_whole_transaction_along(own:
     store.close()
 
 
-def test_a_server_that_hangs_is_given_up_within_a_third_of_the_lease(url: str) -> None:
+def test_query_is_given_up_after_a_third_of_the_lease_when_the_server_hangs(url: str) -> None:
     store = PostgresStore(url, lease=3 * SECOND)
     [(backend,)] = store.connection.rows("select pg_backend_pid()")
     os.kill(backend, signal.SIGSTOP)
@@ -127,16 +127,14 @@ def test_a_server_that_hangs_is_given_up_within_a_third_of_the_lease(url: str) -
 
 
 @pytest.mark.parametrize(("said", "most"), [("", 800), ("600000", 800), ("0", 800), ("300", 300)])
-def test_the_network_is_given_up_in_less_than_a_third_of_the_lease_whatever_was_said(
-    url: str, said: str, most: int
-) -> None:
+def test_network_timeout_is_below_a_third_of_the_lease(url: str, said: str, most: int) -> None:
     store = PostgresStore(f"{url}&tcp_user_timeout={said}" if said else url, lease=3 * SECOND)
     with store.connection.link() as link:
         assert int(link.info.get_parameters()["tcp_user_timeout"]) == most
     store.close()
 
 
-def test_what_others_let_expire_is_left_alone_until_the_server_was_there_for_a_lease(url: str) -> None:
+def test_expired_claims_of_others_are_kept_until_the_server_was_up_for_a_lease(url: str) -> None:
     began = time.monotonic()
     store = PostgresStore(url, lease=2 * SECOND)
     claim = a_claim(store, "other", ttl=SECOND / 1000)
@@ -151,7 +149,7 @@ def test_what_others_let_expire_is_left_alone_until_the_server_was_there_for_a_l
     store.close()
 
 
-def test_a_server_that_was_too_busy_to_renew_begins_that_time_anew(url: str) -> None:
+def test_reaping_waits_another_lease_when_a_busy_server_refused_a_renewal(url: str) -> None:
     store, writer = PostgresStore(url, lease=3 * SECOND), PostgresStore(url)
     claim = a_claim(store, "me")
     until(lambda: store.connection.reached_for() >= 1)
@@ -164,7 +162,7 @@ def test_a_server_that_was_too_busy_to_renew_begins_that_time_anew(url: str) -> 
     writer.close()
 
 
-def test_an_outage_begins_that_time_anew_and_who_comes_back_in_it_goes_on(own: Server) -> None:
+def test_reaping_waits_another_lease_when_an_outage_ends_and_renewals_succeed(own: Server) -> None:
     url = own.make_database()
     reaper, other = (PostgresStore(url, make=True, lease=2 * SECOND) for _ in range(2))
     claim = a_claim(other, "other", ttl=SECOND)

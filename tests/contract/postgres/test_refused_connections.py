@@ -76,7 +76,9 @@ def here() -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("string", "words"), CASES)
-def test_why_nobody_is_let_in_is_told_without_a_piece_of_the_string(here: str, string: str, words: str) -> None:
+def test_refused_connection_is_explained_without_parts_of_the_connection_string(
+    here: str, string: str, words: str
+) -> None:
     with pytest.raises(StoreAway) as away:
         connect(f"postgresql://{string.replace('HERE', here)}", timedelta(seconds=10))
     assert str(away.value) == f"the database cannot be reached: {words}"

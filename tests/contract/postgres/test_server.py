@@ -22,7 +22,7 @@ FILES = ("queries", "filters", "orders", "history", "flows", "receipts", "worksp
 
 
 @pytest.mark.parametrize("text", ["\0", "a\0b", "\ufdd0", "\ufdd00 \ufdd01 \0\ufdd0\0", "%s %(x)s :id"])
-def test_text_that_postgresql_does_not_take_comes_back_as_it_was(store: PostgresStore, text: str) -> None:
+def test_text_is_unchanged_when_postgresql_cannot_store_it_directly(store: PostgresStore, text: str) -> None:
     task = a_task(title=f"a {text}", labels=(f"l{text}",), metadata={"k": text})
     store.tasks.add(task)
     comment = a_comment(task, text=text)
@@ -33,7 +33,7 @@ def test_text_that_postgresql_does_not_take_comes_back_as_it_was(store: Postgres
         assert store.tasks.find(where) == [task]
 
 
-def test_a_lane_is_found_in_its_index_without_a_scan_or_a_sort(store: PostgresStore) -> None:
+def test_claim_uses_the_lane_index_without_scan_or_sort(store: PostgresStore) -> None:
     with store.atomic():
         for number in range(1500):
             store.tasks.add(a_task(coder=("claude", "codex", "")[number % 3], priority=number % 5))
@@ -56,7 +56,7 @@ def test_a_lane_is_found_in_its_index_without_a_scan_or_a_sort(store: PostgresSt
         assert "Sort" not in plan
 
 
-def test_a_database_without_tables_or_with_others_is_refused_with_what_to_do() -> None:
+def test_database_is_refused_with_a_hint_when_its_schema_is_missing_or_newer() -> None:
     url = server().make_database()
     with pytest.raises(SchemaMismatch, match="has schema 0") as missing:
         PostgresStore(url)
@@ -100,7 +100,7 @@ def test_counts_of_a_task_are_kept_when_its_database_packed_them() -> None:
     store.close()
 
 
-def test_a_connection_string_is_never_repeated() -> None:
+def test_errors_never_contain_the_connection_string() -> None:
     for string in (
         "postgresql://ada:hunter22@h/x?sslmod=on",
         "postgresql://ada:hunter22@[::1",
@@ -114,14 +114,14 @@ def test_a_connection_string_is_never_repeated() -> None:
     assert not [piece for piece in ("hunter22", "ada", "127.0.0.1") if piece in f"{away.value} {away.value.__cause__}"]
 
 
-def test_a_refusal_is_told_in_words(store: PostgresStore) -> None:
+def test_refused_query_raises_a_store_fault(store: PostgresStore) -> None:
     with pytest.raises(StoreFault, match="the database refused") as refused:
         store.connection.rows("select nothing from nowhere")
     assert not isinstance(refused.value, StoreAway)
     assert store.tasks.find(Filter()) == []
 
 
-def test_the_health_of_a_server_is_told_and_so_is_one_that_is_away(own: Server) -> None:
+def test_health_reports_a_running_and_an_unreachable_server(own: Server) -> None:
     store = PostgresStore(own.make_database(), make=True, lease=6 * SECOND)
     signs = {sign.name: sign for sign in store.health()}
     assert list(signs) == ["postgresql", "encryption", "latency", "clock"]
@@ -133,7 +133,7 @@ def test_the_health_of_a_server_is_told_and_so_is_one_that_is_away(own: Server) 
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_only_what_postgresql_says_otherwise_is_written_twice(name: str) -> None:
+def test_postgres_sql_files_contain_only_statements_that_differ(name: str) -> None:
     ours = named_sql.load("sqlite", name)
     theirs = named_sql.load("postgres", name) if named_sql.has("postgres", name) else {}
     assert set(theirs) - set(ours) <= {"lock_seat"}
