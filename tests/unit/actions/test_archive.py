@@ -6,7 +6,7 @@ from pathlib import Path
 from fleet.actions.archive import Steady
 
 
-def test_steady_is_as_long_as_at_first_when_its_file_is_cut(tmp_path: Path) -> None:
+def test_steady_reads_the_initial_length_when_its_file_is_truncated(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"x" * 100)
     handle = os.open(path, os.O_RDONLY)
@@ -18,7 +18,7 @@ def test_steady_is_as_long_as_at_first_when_its_file_is_cut(tmp_path: Path) -> N
     os.close(handle)
 
 
-def test_steady_ends_where_it_did_at_first_when_its_file_grows(tmp_path: Path) -> None:
+def test_steady_reads_the_initial_length_when_its_file_grows(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"x" * 10)
     handle = os.open(path, os.O_RDONLY)

@@ -35,7 +35,7 @@ def commands(*rows: Row, scope: Scope = ANYWHERE) -> list[str]:
     return [each.commands[0] for each in rank_items(picture(*rows), scope)]
 
 
-def test_the_most_urgent_comes_first_and_the_oldest_of_a_kind() -> None:
+def test_attention_rows_are_sorted_by_urgency_and_then_by_age() -> None:
     screen = row("screen", run={"ended_at": None, "screen": "question"}, status=Status.IN_PROGRESS)
     asks = row("asks", reason="the agent asks a person")
     question = Question(id="q", task_id=asks.task.id, asked_at=NOON, text="red?")
@@ -58,21 +58,21 @@ def test_the_most_urgent_comes_first_and_the_oldest_of_a_kind() -> None:
 
 
 @pytest.mark.parametrize("scope", [ANYWHERE, Here()])
-def test_a_command_names_a_branch_only_where_that_means_one_task(scope: Scope) -> None:
+def test_command_names_a_branch_only_when_it_means_one_task(scope: Scope) -> None:
     assert commands(row("work"), scope=scope) == ["fleet retry work"]
     twins = [row("one", branch="same"), row("two", branch="same")]
     assert commands(*twins, scope=scope) == ["fleet retry fleet-one", "fleet retry fleet-two"]
 
 
-def test_a_command_names_a_task_of_another_repository_by_its_id() -> None:
+def test_command_names_a_task_of_another_repository_by_its_id() -> None:
     assert commands(row("work", repo="/other"), scope=Here()) == ["fleet retry fleet-work"]
 
 
-def test_names_are_words_of_a_shell() -> None:
+def test_names_in_commands_are_quoted_for_the_shell() -> None:
     assert commands(row("a;reboot")) == ["fleet retry 'a;reboot'"]
 
 
-def test_several_questions_of_one_task_are_named_by_their_own_ids() -> None:
+def test_each_of_several_questions_is_named_by_its_own_id() -> None:
     asks = row("asks", reason="the agent asks a person")._replace(asks=True)
     asked = [Question(id=f"q-{n}", task_id=asks.task.id, asked_at=NOON, text=f"{n}?") for n in (1, 2)]
     found = [each.commands[0] for each in rank_items(picture(asks, questions=asked), ANYWHERE)]

@@ -45,12 +45,12 @@ def a_row(run: dict[str, Any] | None = None, *, asks: bool = False, **task: Any)
         ({"status": Status.BLOCKED, "reason": "stopped by hand: no use"}, "stopped"),
     ],
 )
-def test_a_task_without_an_agent_is_told_by_its_own_status(task: dict[str, Any], word: str) -> None:
+def test_task_without_an_agent_shows_its_own_status(task: dict[str, Any], word: str) -> None:
     assert status(**task) == word
     assert status({"ended_at": NOON, "screen": "question"}, **task) == word, "a run that is over says nothing"
 
 
-def test_a_task_that_waits_for_an_answer_waits_for_you() -> None:
+def test_task_that_needs_an_answer_is_waiting_for_you() -> None:
     assert status(asks=True, status=Status.BLOCKED, reason="the agent asks a person") == "waiting for you"
     assert status(asks=True, status=Status.BLOCKED, reason="stopped by hand") == "stopped"
     assert status(asks=True, status=Status.OPEN) == "queued"
@@ -71,17 +71,17 @@ def test_a_task_that_waits_for_an_answer_waits_for_you() -> None:
         ({"first_event_at": LONG_AGO, "last_event_at": NOON - MINUTE / 2, "cpu_pct": 0.4}, "working"),
     ],
 )
-def test_an_agent_is_told_by_what_was_seen_of_it(mode: str, run: dict[str, Any], word: str) -> None:
+def test_status_of_an_agent_follows_from_its_run(mode: str, run: dict[str, Any], word: str) -> None:
     assert status(run, status=Status.IN_PROGRESS, mode=mode) == word
 
 
-def test_an_agent_in_a_terminal_that_ended_its_turn_is_idle() -> None:
+def test_agent_in_a_terminal_is_idle_when_its_turn_ended() -> None:
     heard = {"first_event_at": LONG_AGO, "last_event_at": NOON, "result_at": NOON}
     assert status(heard, status=Status.IN_PROGRESS, mode=INTERACTIVE) == "idle"
     assert status(heard, status=Status.IN_PROGRESS, mode=HEADLESS) == "working", "it is about to end"
 
 
-def test_a_screen_that_waits_for_a_message_is_idle_only_if_nothing_was_heard_since() -> None:
+def test_ready_screen_is_idle_only_when_nothing_was_heard_since() -> None:
     heard = {"first_event_at": LONG_AGO, "last_event_at": LONG_AGO, "screen": "ready"}
     assert status(heard | {"sampled_at": LONG_AGO + MINUTE}, mode=INTERACTIVE) == "idle"
     assert status(heard | {"sampled_at": LONG_AGO - MINUTE}, mode=INTERACTIVE) == "working"
@@ -89,18 +89,18 @@ def test_a_screen_that_waits_for_a_message_is_idle_only_if_nothing_was_heard_sin
     assert status({"sampled_at": NOON}, mode=INTERACTIVE) == "starting"
 
 
-def test_a_closed_task_whose_agent_still_lives_is_told_by_the_agent() -> None:
+def test_closed_task_shows_the_status_of_its_live_agent() -> None:
     assert status({"first_event_at": NOON, "last_event_at": NOON}, status=Status.CLOSED) == "working"
 
 
-def test_the_runtime_goes_on_until_the_end() -> None:
+def test_runtime_is_counted_until_the_end() -> None:
     assert a_row().runtime_seconds is None
     assert a_row({}).runtime_seconds == 3600
     assert a_row({"ended_at": LONG_AGO + MINUTE}).runtime_seconds == 60
     assert a_row({"started_at": NOON + HOUR}).runtime_seconds == 0, "a clock that was turned back"
 
 
-def test_only_a_live_agent_has_a_session_and_uses_anything() -> None:
+def test_only_a_live_agent_has_a_session_and_usage() -> None:
     used = {"session_name": "ai_x", "cpu_pct": 3.0, "rss_kb": 2048, "cost_usd": 0.5}
     alive = a_row(used).view()
     assert (alive["session"], alive["cpu_percent"], alive["memory_mb"], alive["cost_usd"]) == ("ai_x", 3.0, 2.0, 0.5)
@@ -108,7 +108,7 @@ def test_only_a_live_agent_has_a_session_and_uses_anything() -> None:
     assert (over["session"], over["cpu_percent"], over["memory_mb"], over["cost_usd"]) == (None, None, None, 0.5)
 
 
-def test_a_worktree_that_is_gone_is_shown_neither_with_a_place_nor_with_ports() -> None:
+def test_removed_worktree_is_shown_without_path_and_ports() -> None:
     row = a_row()
     space = Workspace(
         task_id=row.task.id,
@@ -163,7 +163,7 @@ class Asked:
 
 
 @pytest.mark.parametrize("everything", [False, True])
-def test_a_list_asks_the_database_as_often_for_fifty_agents_as_for_one(tmp_path: Path, everything: bool) -> None:
+def test_list_sends_as_many_statements_for_fifty_agents_as_for_one(tmp_path: Path, everything: bool) -> None:
     asked = Asked(tmp_path)
     asked.add(1)
     few, statements = asked.count(everything=everything)

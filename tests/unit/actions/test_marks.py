@@ -43,7 +43,7 @@ class Place:
         return marks.ended_since(self.fleet, caller, heard)
 
 
-def test_each_end_is_told_by_the_mark_before_it_alone() -> None:
+def test_each_end_is_reported_only_by_marks_before_it() -> None:
     place = Place()
     first, second = place.make(), place.make()
     before = place.heard()
@@ -58,7 +58,7 @@ def test_each_end_is_told_by_the_mark_before_it_alone() -> None:
     assert (place.since(between), place.since(after), place.since(place.heard())) == ([second], [], [])
 
 
-def test_what_ends_a_second_time_is_told_again() -> None:
+def test_task_that_ends_again_is_reported_again() -> None:
     place = Place()
     key = place.make()
     place.end(key, Status.BLOCKED)
@@ -70,7 +70,7 @@ def test_what_ends_a_second_time_is_told_again() -> None:
     assert place.since(heard) == [key]
 
 
-def test_a_clock_that_was_set_back_hides_nothing() -> None:
+def test_end_is_reported_when_the_clock_was_set_back() -> None:
     place = Place()
     key = place.make()
     heard = place.heard()
@@ -79,7 +79,7 @@ def test_a_clock_that_was_set_back_hides_nothing() -> None:
     assert place.since(heard) == [key]
 
 
-def test_of_more_ends_than_a_mark_can_hold_some_are_told_twice_and_none_is_missed() -> None:
+def test_no_end_is_missed_when_a_mark_cannot_hold_them_all() -> None:
     place = Place()
     keys = [place.make() for _ in range(MOST_ENDS + 5)]
     before = place.heard()
@@ -93,7 +93,7 @@ def test_of_more_ends_than_a_mark_can_hold_some_are_told_twice_and_none_is_misse
     assert place.since(place.heard()) == []
 
 
-def test_a_run_hears_of_what_its_task_made_alone() -> None:
+def test_run_hears_only_of_tasks_that_its_task_created() -> None:
     place, caller = Place(), Caller(task_id="own", run_id="own-1", epoch=1)
     own, others, made = place.make(id="own"), place.make(), place.make(made_by="own")
     assert marks.unfinished(place.fleet, caller) == [made]
@@ -119,5 +119,5 @@ def test_a_run_hears_of_what_its_task_made_alone() -> None:
         f"١-{STATE}-",
     ],
 )
-def test_any_other_text_is_no_mark(text: str) -> None:
+def test_other_text_is_no_mark(text: str) -> None:
     assert mark_in(text) is None

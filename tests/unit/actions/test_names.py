@@ -38,19 +38,19 @@ class In(Scope):
         self.__dict__["repo"] = repo
 
 
-def test_an_exact_id_wins_over_a_branch_of_that_name(fleet: Fleet) -> None:
+def test_exact_id_has_precedence_over_a_branch(fleet: Fleet) -> None:
     add(fleet, "fleet-1", branch="fleet-2")
     assert add(fleet, "fleet-2") == find_task(fleet, "fleet-2")
 
 
-def test_a_branch_wins_over_a_part_of_an_id(fleet: Fleet) -> None:
+def test_branch_has_precedence_over_a_part_of_an_id(fleet: Fleet) -> None:
     add(fleet, "fleet-abc1")
     named = add(fleet, "fleet-xyz", branch="abc1")
     assert find_task(fleet, "abc1") == named
     assert find_task(fleet, "xyz") == named, "a part of an id still does"
 
 
-def test_a_branch_means_the_repository_one_is_in(fleet: Fleet) -> None:
+def test_branch_is_searched_in_the_current_repository(fleet: Fleet) -> None:
     here, there = add(fleet, "fleet-1", branch="fix"), add(fleet, "fleet-2", branch="fix", repo="/two")
     assert find_task(fleet, "fix", scope=In("/one")) == here
     assert find_task(fleet, "fix", scope=In("/two")) == there
@@ -62,27 +62,27 @@ def test_a_branch_means_the_repository_one_is_in(fleet: Fleet) -> None:
 
 
 @pytest.mark.parametrize("over", [Status.CLOSED, Status.BLOCKED])
-def test_of_several_tasks_of_a_branch_the_one_that_is_not_over_is_meant(fleet: Fleet, over: Status) -> None:
+def test_branch_name_finds_its_unfinished_task(fleet: Fleet, over: Status) -> None:
     add(fleet, "fleet-1", branch="fix", status=over)
     alive = add(fleet, "fleet-2", branch="fix")
     add(fleet, "fleet-3", branch="fix", status=over)
     assert find_task(fleet, "fix") == alive
 
 
-def test_of_several_that_are_over_the_newest_is_meant(fleet: Fleet) -> None:
+def test_branch_name_finds_the_newest_task_when_all_have_ended(fleet: Fleet) -> None:
     for number in (1, 3, 2):
         add(fleet, f"fleet-{number}", branch="fix", status=Status.BLOCKED, created_at=NOON.replace(hour=number))
     assert find_task(fleet, "fix") == "fleet-3"
 
 
-def test_the_letters_of_a_fanout_find_its_numbers_unless_a_branch_is_called_so(fleet: Fleet) -> None:
+def test_fanout_letter_finds_its_number_unless_a_branch_has_that_name(fleet: Fleet) -> None:
     second = add(fleet, "fleet-1", branch="x-A2")
     assert find_task(fleet, "x-B") == second
     own = add(fleet, "fleet-2", branch="x-B")
     assert find_task(fleet, "x-B") == own
 
 
-def test_a_glob_fits_branches_here_and_ids_whose_prefix_it_spells(fleet: Fleet) -> None:
+def test_glob_matches_local_branches_and_ids_with_their_prefix(fleet: Fleet) -> None:
     add(fleet, "fleet-1", branch="fix-a")
     add(fleet, "fleet-2", branch="fix-b", repo="/two")
     add(fleet, "fleet-3")
@@ -120,7 +120,7 @@ def test_find_tasks_refuses_a_part_of_an_id_when_names_are_exact(fleet: Fleet) -
         assert "fleet-aefb" in raised.value.hint
 
 
-def test_a_glob_is_over_what_is_asked_for_and_a_name_is_not(fleet: Fleet) -> None:
+def test_glob_respects_the_filter_and_a_name_does_not(fleet: Fleet) -> None:
     add(fleet, "fleet-1", branch="fix-a", status=Status.CLOSED)
     add(fleet, "fleet-2", branch="fix-b")
     under_way = Filter(statuses=(Status.OPEN,))
@@ -130,7 +130,7 @@ def test_a_glob_is_over_what_is_asked_for_and_a_name_is_not(fleet: Fleet) -> Non
         find_tasks(fleet, ["fix-a*"], among=under_way)
 
 
-def test_a_glob_that_fits_several_is_not_one_task(fleet: Fleet) -> None:
+def test_glob_that_matches_several_tasks_is_refused_for_one_task(fleet: Fleet) -> None:
     for number in range(7):
         add(fleet, f"fleet-{number}", branch=f"fix-{number}")
     with pytest.raises(Usage, match=r"fits 7 tasks: fleet-0 .*fleet-4 \(fix-4\) …"):
@@ -138,20 +138,20 @@ def test_a_glob_that_fits_several_is_not_one_task(fleet: Fleet) -> None:
     assert find_task(fleet, "fix-[3]") == "fleet-3"
 
 
-def test_only_what_is_no_tasks_name_is_a_glob(fleet: Fleet) -> None:
+def test_pattern_is_a_glob_only_when_no_task_has_that_name(fleet: Fleet) -> None:
     add(fleet, "fleet-1")
     assert is_pattern(fleet, "fleet-*") and is_pattern(fleet, "fleet-?") and is_pattern(fleet, "[f]leet-1")
     assert not is_pattern(fleet, "fleet-1")
 
 
 @pytest.mark.parametrize("name", ["", "-", "--all", "fix\n", "../fix", "\0", "fleet-999"])
-def test_a_name_of_nothing_is_said_to_be_so(fleet: Fleet, name: str) -> None:
+def test_unknown_name_raises_an_error(fleet: Fleet, name: str) -> None:
     add(fleet, "fleet-1", branch="fix")
     with pytest.raises(FleetError):
         find_task(fleet, name)
 
 
-def test_the_scope_of_a_directory_is_the_main_checkout_of_its_repository(tmp_path: Path) -> None:
+def test_scope_of_a_directory_is_the_main_checkout_of_its_repository(tmp_path: Path) -> None:
     top = make_repository(tmp_path / "repo")
     (top / "deep" / "inside").mkdir(parents=True)
     assert Scope(str(top / "deep" / "inside")).repo == str(top)
@@ -159,13 +159,13 @@ def test_the_scope_of_a_directory_is_the_main_checkout_of_its_repository(tmp_pat
     assert Scope().repo is None
 
 
-def test_a_glob_is_told_in_the_order_of_its_branches_as_people_count(fleet: Fleet) -> None:
+def test_glob_results_are_sorted_naturally_by_branch(fleet: Fleet) -> None:
     for number, branch in enumerate(["w-A10", "w-A2", "v", "w-A1"]):
         add(fleet, f"fleet-{number}", branch)
     assert find_tasks(fleet, ["*w-*"], scope=In("/one")) == ["fleet-3", "fleet-1", "fleet-0"]
 
 
-def test_where_several_are_meant_their_branches_are_named_too(fleet: Fleet) -> None:
+def test_ambiguous_name_error_lists_ids_and_branches(fleet: Fleet) -> None:
     add(fleet, "fleet-aab1", "one")
     add(fleet, "fleet-aab2")
     with pytest.raises(Usage, match=r"'aab' fits fleet-aab1 \(one\), fleet-aab2"):
@@ -175,7 +175,7 @@ def test_where_several_are_meant_their_branches_are_named_too(fleet: Fleet) -> N
 
 
 @pytest.mark.parametrize("name", ["nope", "nope*"])
-def test_whoever_names_what_is_not_there_is_told_where_branches_are_listed(fleet: Fleet, name: str) -> None:
+def test_unknown_name_error_points_to_fleet_list(fleet: Fleet, name: str) -> None:
     with pytest.raises(FleetError) as raised:
         find_task(fleet, name)
     assert raised.value.hint.startswith("`fleet list --all` shows")

@@ -56,16 +56,18 @@ def names(entries: list[Entry]) -> list[str]:
         (seen(), {"receipt": a_receipt(Finding.NO_CHANGES, blank=True, tip="other")}, Finding.VERIFIED),
     ],
 )
-def test_what_a_candidate_amounts_to(verification: Any, changes: dict[str, Any], finding: str) -> None:
+def test_finding_of_a_candidate_follows_from_its_verification(
+    verification: Any, changes: dict[str, Any], finding: str
+) -> None:
     found = entry(a_candidate(**changes), verification)
     assert found.finding == finding and found.shown
 
 
-def test_every_finding_has_its_place() -> None:
+def test_each_finding_has_a_rank() -> None:
     assert sorted(ORDER) == sorted(FINDINGS)
 
 
-def test_findings_count_before_tests_and_these_before_all_else() -> None:
+def test_candidates_are_ranked_by_finding_then_tests_then_size() -> None:
     entries = [
         entry(a_candidate("fails", lines=1), seen(1, passed=99)),
         entry(a_candidate("large", lines=500), seen(passed=10)),
@@ -76,7 +78,7 @@ def test_findings_count_before_tests_and_these_before_all_else() -> None:
     assert names(ranked(entries)) == ["small", "large", "fewer tests", "doubtful", "fails"]
 
 
-def test_where_the_work_is_the_same_size_time_then_money_then_the_name_decides() -> None:
+def test_candidates_of_equal_size_are_ranked_by_time_cost_and_name() -> None:
     entries = [
         entry(a_candidate("b unknown"), seen()),
         entry(a_candidate("slow", runs=(a_run(9, 0.1),)), seen()),
@@ -87,7 +89,7 @@ def test_where_the_work_is_the_same_size_time_then_money_then_the_name_decides()
     assert names(ranked(entries)) == ["cheap", "dear", "slow", "a unknown", "b unknown"]
 
 
-def test_those_tie_that_are_found_the_same_with_as_many_tests() -> None:
+def test_candidates_with_equal_finding_and_tests_tie() -> None:
     entries = ranked(
         [
             entry(a_candidate("large", lines=500), seen(passed=10)),
@@ -100,18 +102,18 @@ def test_those_tie_that_are_found_the_same_with_as_many_tests() -> None:
 
 
 @pytest.mark.parametrize("verification", [seen(1), seen(None, why="was stopped")])
-def test_nothing_bad_wins_or_ties(verification: Verification) -> None:
+def test_failing_candidates_neither_win_nor_tie(verification: Verification) -> None:
     entries = ranked([entry(a_candidate("a"), verification), entry(a_candidate("b"), verification)])
     assert winner(entries) is None and tied(entries) == [] and winner([]) is None
 
 
-def test_work_that_nothing_has_proven_can_be_the_best_there_is() -> None:
+def test_unverified_work_can_win() -> None:
     entries = ranked([entry(a_candidate("a", lines=0), None), entry(a_candidate("b"), None, not_verified="no command")])
     best = winner(entries)
     assert best is not None and (best.candidate.name, best.shown) == ("b", ("no command",))
 
 
-def test_a_candidate_is_named_by_its_task() -> None:
+def test_candidate_is_named_by_its_task() -> None:
     task = a_task(id="fleet-x", coder="codex", model="big")
     found = a_candidate(task=task)
     assert (found.key, found.coder, found.model, found.seconds, found.cost_usd) == (

@@ -22,18 +22,18 @@ def words(receipt: Receipt, label: str, run: Run | None = None) -> list[str]:
     return dict(sections(receipt, run)).get(label, [])
 
 
-def test_the_finding_stands_first_and_what_shows_it_next() -> None:
+def test_receipt_shows_the_finding_first_and_its_reason_next() -> None:
     first, second, *_ = lines(a_receipt())
     assert first == "fleet-1/2: verified – real work, and fleet's own look at it ended well"
     assert second == "why:         because"
 
 
-def test_every_finding_is_explained() -> None:
+def test_each_finding_has_an_explanation() -> None:
     assert set(MEANING) == set(FINDINGS)
     assert all(headline(a_receipt(each)).startswith(f"fleet-1/2: {each} – ") for each in FINDINGS)
 
 
-def test_an_honest_run_is_told_whole() -> None:
+def test_receipt_of_an_honest_run_shows_all_facts() -> None:
     names: dict[str, Any] = {"id": "fleet-1/2", "task_id": "fleet-1", "number": 2, "epoch": 1, "owner": "host"}
     took: dict[str, Any] = {"account": "second", "cost_usd": 0.4217, "input_tokens": 12_345}
     run = Run(**names, **took, started_at=NOON, ended_at=NOON + 3 * MINUTE)
@@ -52,7 +52,7 @@ def test_an_honest_run_is_told_whole() -> None:
     assert words(made, "contained") == ["pid namespace"]
 
 
-def test_a_failed_look_shows_the_end_of_what_it_printed() -> None:
+def test_failed_verification_shows_the_end_of_its_output() -> None:
     tail = "\n".join(f"line {number}" for number in range(50))
     found = words(
         a_receipt(Finding.FAILED_VERIFY, verify={"status": 2, "tail": tail, "passed": 3, "failed": 1}), "verify"
@@ -71,22 +71,22 @@ def test_a_failed_look_shows_the_end_of_what_it_printed() -> None:
         ({"doubts": ["its runner ran no tests"]}, "doubt: its runner ran no tests"),
     ],
 )
-def test_all_that_weakens_a_verification_is_said(verify: dict[str, Any], told: str) -> None:
+def test_each_doubt_about_a_verification_is_shown(verify: dict[str, Any], told: str) -> None:
     assert any(line.startswith(told) for line in words(a_receipt(verify=verify), "verify"))
 
 
-def test_why_there_is_no_verification_is_said() -> None:
+def test_receipt_says_why_nothing_was_verified() -> None:
     made = pieces() | {"verify": {"not_verified": "the project's command is not trusted"}}
     assert words(a_receipt(told=made), "verify") == ["not verified: the project's command is not trusted"]
 
 
 @pytest.mark.parametrize("claimed", [2, ["a.py", "b.py"]])
-def test_claims_that_are_true_are_counted(claimed: Any) -> None:
+def test_true_claims_are_counted(claimed: Any) -> None:
     found = words(a_receipt(claims={"files_changed": claimed}), "claims")
     assert found[1:] == ["2 claimed files, all as it says"]
 
 
-def test_claims_that_are_not_true_are_named() -> None:
+def test_false_claims_are_named() -> None:
     found = words(a_receipt(claims={"absent": ["x.py"], "unknown_commits": ["abc"], "unseen": ["make"]}), "claims")
     assert found[1:] == [
         "claimed files that are not there: x.py",
@@ -95,21 +95,21 @@ def test_claims_that_are_not_true_are_named() -> None:
     ]
 
 
-def test_many_files_are_counted_and_not_listed() -> None:
+def test_many_files_are_counted_and_cut() -> None:
     files = [{"path": f"f{number}", "status": "M"} for number in range(30)]
     found = words(a_receipt(git={"files": files, "file_count": 700}), "changed")
     assert found[0].startswith("700 files") and len(found) == 12 and found[-1] == "and 690 more"
 
 
 @pytest.mark.parametrize("name", PIECES)
-def test_a_piece_that_is_not_there_or_is_no_piece_breaks_nothing(name: str) -> None:
+def test_missing_or_malformed_pieces_are_skipped(name: str) -> None:
     others: tuple[Any, ...] = (None, [], "text", {}, 3)
     for value in others:
         made = a_receipt(told=pieces() | {name: value})
         assert lines(made)[0] == headline(made), value
 
 
-def test_a_receipt_with_nothing_in_it_still_says_its_finding() -> None:
+def test_empty_receipt_shows_its_finding() -> None:
     bare = a_receipt(Finding.INFRA_ERROR, (), told={"stream": {}}).replace(coder="", model="")
     assert lines(bare)[0].startswith("fleet-1/2: infra_error")
     assert words(bare, "by") == ["an unknown coder"]

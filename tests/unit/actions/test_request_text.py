@@ -43,7 +43,7 @@ def outside_of_fences(text: str) -> str:
     return "\n".join(outside)
 
 
-def test_it_says_what_was_asked_what_was_found_and_what_it_cost() -> None:
+def test_request_text_contains_task_finding_and_cost() -> None:
     task = a_task(id="fleet-1", title="Fix the login", description="It fails for umlauts.")
     text = text_of(task, a_receipt(), [a_run(1), a_run(2)], commit=COMMIT)
     assert text.startswith("**verified** – real work, and fleet's own look at it ended well.\n")
@@ -60,17 +60,17 @@ def test_it_says_what_was_asked_what_was_found_and_what_it_cost() -> None:
     assert f"`{a_receipt().hash[:16]}` of run `fleet-1/2`" in text
 
 
-def test_a_branch_that_went_on_since_its_receipt_says_so() -> None:
+def test_request_text_says_when_the_branch_moved_since_the_receipt() -> None:
     text = text_of(a_task(), a_receipt(), [], commit="d" * 40)
     assert f"The branch went on since: the receipt is of {'c' * 12}, and this is {'d' * 12}." in text
 
 
-def test_without_a_receipt_or_a_run_that_is_said() -> None:
+def test_request_text_says_when_receipt_and_runs_are_missing() -> None:
     text = text_of(a_task(finding=""), None, [], commit=COMMIT)
     assert "**no finding**" in text and "There is no receipt" in text and "No agent has run." in text
 
 
-def test_an_agent_whose_cost_is_not_known_is_not_said_to_cost_nothing() -> None:
+def test_request_text_calls_an_unknown_cost_unknown() -> None:
     assert "1 run, no known cost" in text_of(a_task(), a_receipt(), [a_run(1, cost_usd=None)], commit=COMMIT)
 
 
@@ -85,7 +85,7 @@ HOSTILE = (
 
 
 @pytest.mark.parametrize("words", HOSTILE)
-def test_nothing_that_a_task_or_an_agent_says_leaves_its_fence(words: str) -> None:
+def test_text_of_tasks_and_agents_stays_in_its_fence(words: str) -> None:
     task = a_task(title=words, description=words, finding=words[:0])
     receipt = a_receipt(
         git={"files": [{"path": words, "status": "M"}], "commits": [{"id": COMMIT, "subject": words, "author": words}]},
@@ -100,17 +100,17 @@ def test_nothing_that_a_task_or_an_agent_says_leaves_its_fence(words: str) -> No
 
 
 @pytest.mark.parametrize("words", HOSTILE)
-def test_a_title_is_one_line_that_calls_nobody_and_closes_nothing(words: str) -> None:
+def test_title_is_one_line_without_mentions_and_issue_references(words: str) -> None:
     title = title_of(a_task(title=words))
     assert "\n" not in title and len(title) < 250 and title.isprintable() | ("\u200b" in title)
     assert not re.search(r"@\w|#\w|GH-\d|<", title)
 
 
-def test_an_address_in_a_title_is_no_link() -> None:
+def test_title_contains_no_links() -> None:
     assert "://" not in quiet("fixes https://forge.example/o/r/issues/1")
 
 
-def test_what_is_endless_is_cut_and_stays_in_its_fence() -> None:
+def test_endless_text_is_cut_and_stays_in_its_fence() -> None:
     task = a_task(title="t" * 10_000, description="`" * 9_000 + "\n" + "long " * 100_000)
     receipt = a_receipt(verify={"tail": "`" * 40_000 + "x " * 500_000, "status": 1})
     text = text_of(task, receipt, [], commit=COMMIT)
@@ -119,6 +119,6 @@ def test_what_is_endless_is_cut_and_stays_in_its_fence() -> None:
     assert len(title_of(task)) <= 200
 
 
-def test_a_fence_is_longer_than_any_inside() -> None:
+def test_fence_is_longer_than_any_fence_inside() -> None:
     assert fenced("a ```` b", 100).startswith("`````text\n")
     assert fenced("plain", 100) == "```text\nplain\n```"

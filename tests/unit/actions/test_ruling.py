@@ -7,20 +7,20 @@ from fleet.core.errors import BadInput
 from fleet.core.rules import Rules, rules_in
 
 
-def test_what_is_said_comes_back_and_nothing_said_is_no_rule() -> None:
+def test_rules_survive_a_round_trip_and_no_rules_are_empty_text() -> None:
     said = rules(allow=["src/", "src/"], protect=["*.lock"], fail_to_pass=True)
     assert rules_in(said.text()) == Rules(allow=("src/",), protect=("*.lock",), fail_to_pass=True)
     assert rules().text() == ""
 
 
-def test_a_change_keeps_what_it_does_not_mention() -> None:
+def test_change_keeps_unmentioned_rules() -> None:
     before = rules(allow=["src/"], no_changes=True).text()
     assert rules_in(changed(before, rules(allow=["docs/"]))) == Rules(allow=("docs/",), no_changes=True)
     assert rules_in(changed(before, rules(no_changes=False))) == Rules(allow=("src/",), no_changes=False)
 
 
 @pytest.mark.parametrize("glob", ["", "/", ".", " ", "../x", "a/../b", "a\nb", "a\0b", "x" * 301])
-def test_a_glob_that_names_nothing_or_leads_out_is_refused(glob: str) -> None:
+def test_empty_or_escaping_glob_is_refused(glob: str) -> None:
     with pytest.raises(BadInput):
         rules(allow=[glob])
     with pytest.raises(BadInput):

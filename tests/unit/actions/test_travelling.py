@@ -23,7 +23,7 @@ def home(tmp_path: Path) -> Home:
     return made
 
 
-def test_what_stays_requires_its_host_besides_what_it_required(home: Home) -> None:
+def test_pinned_task_requires_its_host_besides_its_other_requirements(home: Home) -> None:
     pin = pin_here(home)
     assert pin.startswith("host:alpha@") and stay(home, "") == f'["{pin}"]'
     assert json.loads(stay(home, '["gpu"]')) == ["gpu", pin]
@@ -32,7 +32,7 @@ def test_what_stays_requires_its_host_besides_what_it_required(home: Home) -> No
     assert stay(home, '["gpu", "host:beta"]') == '["gpu", "host:beta"]'  # somebody said so
 
 
-def test_what_stays_is_left_to_the_host_of_that_name_where_its_home_never_was_one(home: Home) -> None:
+def test_pinned_task_follows_its_host_after_a_rename(home: Home) -> None:
     pin = pin_here(home)
     beside = Host(id="a", name="alpha", labels=("host:alpha@1234",), seen_at=EPOCH)
     assert stay(home, "", [beside]) == '["host:alpha"]'
@@ -49,7 +49,7 @@ def test_what_stays_is_left_to_the_host_of_that_name_where_its_home_never_was_on
         ('["host:beta"]', '["host:alpha"]', ["host:beta"]),
     ],
 )
-def test_a_stage_that_names_a_host_goes_by_that(own: str, of_all: str, both: list[str]) -> None:
+def test_stage_requirement_of_a_host_replaces_that_of_the_workflow(own: str, of_all: str, both: list[str]) -> None:
     assert json.loads(Ticket(requires=of_all).with_words(own) or "[]") == both
 
 
@@ -68,7 +68,7 @@ def test_only_a_worktree_with_a_remote_travels() -> None:
     assert not a_task(workspace="directory", remote="/srv/a.git").travels
 
 
-def test_programs_are_found_by_the_path_of_the_task_first_and_then_by_ours() -> None:
+def test_programs_are_searched_in_the_path_of_the_task_first() -> None:
     ours = {"PATH": "/ours"}
     assert path_of(a_task(path="/makers"), ours) == "/makers:/ours"
     assert path_of(a_task(path="/ours:/makers:"), ours) == "/ours:/makers"

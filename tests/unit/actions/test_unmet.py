@@ -49,9 +49,9 @@ SINCE = f"{NOON.astimezone():%Y-%m-%d %H:%M:%S}"
         ("odd", "nobody can offer what is no list of words: see `fleet.requires` in the metadata"),
     ],
 )
-def test_what_keeps_a_task_from_every_host(requires: str, reason: str) -> None:
+def test_reason_explains_why_no_host_can_run_a_task(requires: str, reason: str) -> None:
     assert why_not(requires, KNOWN) == reason
 
 
-def test_without_any_host_no_label_is_offered() -> None:
+def test_reason_suggests_no_label_when_no_host_exists() -> None:
     assert why_not('["gpu"]', []) == "no host offers gpu"

@@ -21,7 +21,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SETTINGS = merge([])
 
 
-def test_without_variables_the_seeds_defaults_hold() -> None:
+def test_worker_terms_default_to_those_of_codefleet() -> None:
     terms = WorkerTerms.of({})
     assert terms == WorkerTerms()
     assert terms.limits(None) == {"wall_seconds": 600.0, "silence_seconds": 120.0}
@@ -30,7 +30,7 @@ def test_without_variables_the_seeds_defaults_hold() -> None:
     assert (rules.rate_limit_retries, rules.rate_limit_base_seconds, rules.rate_limit_max_seconds) == (3, 4.0, 60.0)
 
 
-def test_every_variable_counts() -> None:
+def test_each_variable_is_applied() -> None:
     terms = WorkerTerms.of(
         {
             "FLEET_DEFAULT_EXECUTOR": "gemini",
@@ -77,12 +77,12 @@ def test_every_variable_counts() -> None:
         ("FLEET_STALE_MAX_RESTARTS", "1500"),
     ],
 )
-def test_a_variable_that_means_nothing_is_refused_by_its_name(name: str, value: str) -> None:
+def test_invalid_variable_is_refused_by_name(name: str, value: str) -> None:
     with pytest.raises(BadInput, match=f"^{name}="):
         WorkerTerms.of({name: value})
 
 
-def test_codex_works_where_it_is_installed_and_nobody_was_named(tmp_path: Path) -> None:
+def test_default_worker_is_codex_when_it_is_installed(tmp_path: Path) -> None:
     nowhere = WorkerTerms(path=str(tmp_path))
     assert nowhere.coder("", SETTINGS) == SETTINGS.coder == "claude"
     (tmp_path / "codex").write_text("#!/bin/sh\n")
@@ -93,7 +93,7 @@ def test_codex_works_where_it_is_installed_and_nobody_was_named(tmp_path: Path) 
         nowhere.coder("cladue", SETTINGS)
 
 
-def test_a_repository_is_allowed_with_what_lies_below_it() -> None:
+def test_allowed_repository_includes_its_subfolders() -> None:
     assert allows((), "/x")
     assert allows(("/a", "/b/"), "/b/c")
     assert allows(("/a",), "/a")
@@ -112,7 +112,7 @@ def test_a_repository_is_allowed_with_what_lies_below_it() -> None:
         ("c" * 99, "y" * 200, "c" * 30 + "/" + "y" * 50 + "/"),
     ],
 )
-def test_a_workers_branch_is_a_good_name_whatever_it_is_made_of(coder: str, name: str, branch: str) -> None:
+def test_branch_of_a_worker_is_always_valid(coder: str, name: str, branch: str) -> None:
     key = new_id()
     made = branch_of(coder, name, key)
     check_branch(made)
@@ -149,11 +149,11 @@ STOPPED = {"status": Status.BLOCKED, "reason": CANCELLED_HERE}
         (STOPPED, a_run(Ending.FAILED), None, "cancelled"),
     ],
 )
-def test_how_far_a_worker_is_follows_from_its_task_and_run(
+def test_worker_status_follows_from_its_task_and_run(
     fields: dict[str, str], run: Run | None, asked: Question | None, status: str
 ) -> None:
     assert Worker(a_task(id="w", **fields), run, None, asked).status == status
 
 
-def test_times_are_said_as_codefleet_says_them() -> None:
+def test_durations_are_formatted_as_by_codefleet() -> None:
     assert [span(each) for each in (None, -1, 0, 59.9, 61, 3723)] == ["-", "-", "0s", "59s", "1m 01s", "1h 02m"]

@@ -22,25 +22,25 @@ def last_of(plan: Plan, *skipped: str, **states: str) -> tuple[str, str]:
     return found.stage.name, found.state
 
 
-def test_it_is_the_last_round_that_was_not_skipped() -> None:
+def test_result_stage_is_the_last_round_that_was_not_skipped() -> None:
     rounds = ("review#3", "review#2", "review")
     found = [last_of(LOOP, *rounds[:count]) for count in range(4)]
     assert found == [*((name, State.DONE) for name in rounds), ("review", State.SKIPPED)]
 
 
 @pytest.mark.parametrize("state", [State.WAITING, State.RUNNING, State.FAILED, State.STOPPED])
-def test_what_an_earlier_round_said_is_not_final_where_a_later_one_was_to_say_more(state: str) -> None:
+def test_result_is_an_earlier_round_when_a_later_one_has_not_finished(state: str) -> None:
     assert last_of(LOOP, "review#3", **{"review#2": state}) == ("review#2", state)
 
 
-def test_it_is_the_last_item_that_was_not_skipped_in_its_own_last_round() -> None:
+def test_result_stage_is_the_last_item_in_its_last_round() -> None:
     assert last_of(FAN) == ("part@3", State.DONE)
     assert last_of(FAN, "part@3") == ("part@2", State.DONE)
     assert last_of(ITEMS_REPEAT, "part@2#2") == ("part@2", State.DONE)
     assert last_of(ITEMS_REPEAT, "part@2#2", "part@2") == ("part@1#2", State.DONE)
 
 
-def test_no_other_stage_waits_for_it_wherever_it_is_written() -> None:
+def test_result_stage_has_no_dependents_wherever_it_is_written() -> None:
     assert last_of(a_plan(a_stage("end", "begin"), a_stage("begin"))) == ("end", State.DONE)
     aside = a_plan(a_stage("write"), a_stage("aside"), a_stage("review", "write", repeat={"at_most": 2, "from": 0}))
     assert aside.stages[-1].name == "aside"

@@ -14,9 +14,7 @@ def offered(incomplete: str) -> list[str]:
     return [item.value for item in complete_coders(click.Context(command), command.params[0], incomplete)]
 
 
-def test_coders_are_those_that_come_along_and_those_of_the_settings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_completion_offers_built_in_and_configured_coders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLEET_HOME", str(tmp_path))
     assert offered("") == list(CODERS) and offered("co") == ["codex", "copilot"]
     settings = tmp_path / "runtime.toml"
@@ -26,7 +24,7 @@ def test_coders_are_those_that_come_along_and_those_of_the_settings(
 
 
 @pytest.mark.parametrize("text", ["= broken", "coders = 5", "[[coders]]\na = 1\n", "\udcff"])
-def test_settings_that_cannot_be_read_are_no_reason_to_offer_nothing(
+def test_completion_offers_built_in_coders_when_settings_are_unreadable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     monkeypatch.setenv("FLEET_HOME", str(tmp_path))

@@ -18,5 +18,5 @@ from fleet.cli.looking import new_lines
         ("a b", "", ""),
     ],
 )
-def test_only_what_was_not_there_before_is_new(before: str, now: str, new: str) -> None:
+def test_only_new_rows_are_returned(before: str, now: str, new: str) -> None:
     assert new_lines(before.split(), now.split()) == new.split()

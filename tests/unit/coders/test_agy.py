@@ -16,7 +16,7 @@ def an_order(**changes: Any) -> Order:
     return Order(**{"task": a_task(), "prompt": "mend it\n", "folder": "/runs/a run", **changes})
 
 
-def test_the_prompt_lies_in_the_runs_folder_and_the_agent_is_told_where() -> None:
+def test_prompt_is_written_to_the_run_folder_and_the_agent_gets_its_path() -> None:
     command = AGY.command(an_order())
     (name,) = command.files
     assert command.files[name] == "mend it\n"
@@ -26,20 +26,20 @@ def test_the_prompt_lies_in_the_runs_folder_and_the_agent_is_told_where() -> Non
     assert command.stdin == ""
 
 
-def test_a_prompt_of_any_length_leaves_the_arguments_short() -> None:
+def test_arguments_stay_short_for_a_prompt_of_any_length() -> None:
     assert max(map(len, AGY.command(an_order(prompt="x" * 400_000)).argv)) < 200
 
 
-def test_permissions_are_skipped_only_where_the_order_says_so_and_the_users_own_options_come_last() -> None:
+def test_permissions_are_skipped_only_when_ordered_and_user_options_come_last() -> None:
     argv = AGY.command(an_order(permissions="skip", flags=("--add-dir", "a"))).argv
     assert argv[3:] == ("--dangerously-skip-permissions", "--add-dir", "a")
 
 
-def test_a_model_is_not_its_business() -> None:
+def test_model_and_session_are_ignored() -> None:
     assert AGY.command(an_order(model="m-1", session="s-1")) == AGY.command(an_order())
 
 
-def test_what_it_does_not_tell_is_not_promised() -> None:
+def test_agy_promises_no_result_tokens_cost_or_context() -> None:
     assert not (AGY.tells_result or AGY.tells_tokens or AGY.tells_cost or AGY.tells_context)
     assert (AGY.resumes, AGY.steering) == ("", NEXT_RUN)
 
@@ -56,16 +56,16 @@ def test_what_it_does_not_tell_is_not_promised() -> None:
         ('{"type": "result", "ok": true, "subtype": "success"}', []),
     ],
 )
-def test_a_line_is_a_text_even_where_it_is_json(line: str, events: list[Event]) -> None:
+def test_each_line_is_text_even_when_it_is_json(line: str, events: list[Event]) -> None:
     assert AGY.parse(line) == events
 
 
 @pytest.mark.parametrize("line", ["429 rate limit reached", "please run /login", "Task finished successfully."])
-def test_what_an_agent_says_of_limits_and_success_decides_nothing(line: str) -> None:
+def test_output_about_limits_and_success_is_only_text(line: str) -> None:
     assert [event.kind for event in AGY.parse(line)] == [Kind.TEXT]
 
 
-def test_a_failure_is_explained_by_what_it_complained_of() -> None:
+def test_failure_is_explained_by_stderr() -> None:
     limit = AGY.explain(1, "Error: not logged in\n")
     assert limit is not None and limit.limit is not None and limit.limit.kind == "auth"
     assert AGY.explain(2, "x" * 5_000 + " unknown flag --y\n") == Event(
@@ -75,5 +75,5 @@ def test_a_failure_is_explained_by_what_it_complained_of() -> None:
     assert AGY.explain(1, " ") is None
 
 
-def test_its_settings_are_the_sign_that_it_was_set_up() -> None:
+def test_settings_file_is_the_login_sign() -> None:
     assert AGY.login_signs({"HOME": "/home/user"}) == ("/home/user/.gemini/antigravity-cli/settings.json",)

@@ -42,7 +42,7 @@ def only(events: list[Event]) -> Event:
     return event
 
 
-def test_it_speaks_json_in_both_directions_and_listens_while_it_works() -> None:
+def test_claude_runs_with_json_input_and_output() -> None:
     command = CLAUDE.command(an_order())
     assert command.argv == (
         *("claude", "-p", "--verbose", "--output-format=stream-json"),
@@ -54,19 +54,19 @@ def test_it_speaks_json_in_both_directions_and_listens_while_it_works() -> None:
     assert json.loads(command.stdin)["message"] == {"role": "user", "content": "mend it"}
 
 
-def test_a_message_that_comes_back_has_arrived_and_the_prompt_is_none() -> None:
+def test_echoed_message_is_delivered_and_the_prompt_is_not() -> None:
     said = json.loads(CLAUDE.message("look here"))
     assert only(parsed(**said, isReplay=True)) == Event(kind=Kind.DELIVERED, text="look here")
     assert parsed(**json.loads(CLAUDE.command(an_order()).stdin), isReplay=True) == []
 
 
-def test_it_may_not_retry_for_minutes_nor_update_itself() -> None:
+def test_retries_are_limited_and_updates_disabled() -> None:
     env = CLAUDE.command(an_order()).env
     assert 0 <= int(env["CLAUDE_CODE_MAX_RETRIES"]) <= 3
     assert env["DISABLE_AUTOUPDATER"] == "1"
 
 
-def test_model_and_session_cannot_be_taken_for_options_and_the_users_own_come_last() -> None:
+def test_model_and_session_cannot_become_options_and_user_options_come_last() -> None:
     flags = ("--allowedTools", "Bash", "Read")
     argv = CLAUDE.command(an_order(model="-x", session="--y", flags=flags, permissions="skip")).argv
     assert argv[-3:] == flags
@@ -74,14 +74,14 @@ def test_model_and_session_cannot_be_taken_for_options_and_the_users_own_come_la
     assert argv.index(SKIP) < argv.index("--allowedTools")
 
 
-def test_it_is_told_what_it_may_cost_and_says_when_it_did_and_that_is_no_limit_of_the_account() -> None:
+def test_budget_is_passed_and_a_used_up_budget_is_no_account_limit() -> None:
     assert "--max-budget-usd=0.2500" in CLAUDE.command(an_order(budget_usd=0.25)).argv
     assert not [word for word in CLAUDE.command(an_order()).argv if "budget" in word]
     told, last = parsed(**a_result(subtype="error_max_budget_usd", is_error=True, errors=["Reached maximum budget"]))
     assert told.limit == Limit(kind="budget", text=told.text) and not last.ok
 
 
-def test_quotas_are_told_by_the_length_of_their_windows_whatever_their_state() -> None:
+def test_quotas_are_reported_by_window_length_in_any_state() -> None:
     (line,) = [each for each in QUOTA.read_text("utf-8").splitlines() if "rate_limit_event" in each]
     event = only(CLAUDE.parse(line))
     assert (event.kind, event.limit) == (Kind.USAGE, None), "nothing is refused"
@@ -95,7 +95,7 @@ def test_quotas_are_told_by_the_length_of_their_windows_whatever_their_state() -
     assert len(event.gauges) == 10 and all(len(each.window) <= 40 for each in event.gauges)
 
 
-def test_permissions_are_skipped_only_when_asked_for_and_then_also_as_root() -> None:
+def test_permissions_are_skipped_only_when_ordered_and_also_as_root() -> None:
     skipping, asking = CLAUDE.command(an_order(permissions="skip")), CLAUDE.command(an_order())
     assert SKIP in skipping.argv and skipping.env["IS_SANDBOX"] == "1"
     assert SKIP not in asking.argv and "IS_SANDBOX" not in asking.env
@@ -110,21 +110,21 @@ def test_a_message_is_one_line_of_json(text: str) -> None:
     assert said["message"]["content"] == [{"type": "text", "text": text}]
 
 
-def test_an_interruption_is_a_request_on_a_line() -> None:
+def test_interruption_is_one_line_of_json() -> None:
     line = CLAUDE.interruption()
     assert line.endswith("\n")
     assert json.loads(line)["request"] == {"subtype": "interrupt"}
     assert json.loads(line)["request_id"]
 
 
-def test_a_message_is_delivered_when_claude_says_it_again() -> None:
+def test_message_is_delivered_when_claude_echoes_it() -> None:
     events = [event for line in lines_of("claude", "streamin-mid") for event in CLAUDE.parse(line)]
     texts = [event.text for event in events if event.kind == Kind.DELIVERED]
     assert texts[:2] == ["first task: run five steps", "EXTRA-MID-RUN: also do X"]
     assert len(texts) == 3
 
 
-def test_its_sessions_lie_in_a_folder_named_after_the_directory(tmp_path: Path) -> None:
+def test_session_files_are_in_a_folder_named_after_the_directory(tmp_path: Path) -> None:
     env = {"HOME": "/home/ada", "CLAUDE_CONFIG_DIR": str(tmp_path / "a[1]")}
     file = tmp_path / "a[1]" / "projects" / "-srv-my-app-v1-2" / "11-aa.jsonl"
     file.parent.mkdir(parents=True)
@@ -134,20 +134,20 @@ def test_its_sessions_lie_in_a_folder_named_after_the_directory(tmp_path: Path) 
     assert CLAUDE.transcript("s", "/p", {"HOME": "/home/ada"}) == "/home/ada/.claude/projects/-p/s.jsonl"
 
 
-def test_a_long_directory_is_found_by_its_beginning_and_a_strange_session_not_at_all() -> None:
+def test_session_file_is_found_for_a_long_directory_and_not_for_a_hostile_id() -> None:
     assert CLAUDE.transcript("s", "/" + "a" * 300, {"HOME": "/h"}) == f"/h/.claude/projects/-{'a' * 199}*/s.jsonl"
     for session in ("", "../../etc/passwd", "*", "a/b", "s\n"):
         assert CLAUDE.transcript(session, "/p", {"HOME": "/h"}) == ""
 
 
-def test_an_account_of_its_own_has_a_folder_of_its_own() -> None:
+def test_account_has_its_own_config_folder() -> None:
     env = CLAUDE.config_env("/accounts/two")
     assert env == {"CLAUDE_CONFIG_DIR": "/accounts/two"}
     assert "/accounts/two/.credentials.json" in CLAUDE.login_signs(env)
     assert {"/h/.claude/.credentials.json", "ANTHROPIC_API_KEY"} < set(CLAUDE.login_signs({"HOME": "/h"}))
 
 
-def test_its_agents_get_what_it_reads_and_nothing_of_a_claude_around_fleet() -> None:
+def test_agents_get_only_the_variables_that_claude_reads() -> None:
     def passed(name: str) -> bool:
         return any(fnmatchcase(name, pattern) for pattern in CLAUDE.reads_env)
 
@@ -157,7 +157,7 @@ def test_its_agents_get_what_it_reads_and_nothing_of_a_claude_around_fleet() -> 
         assert not passed(name), name
 
 
-def test_a_window_is_known_by_the_models_name() -> None:
+def test_context_window_follows_from_the_model_name() -> None:
     assert (CLAUDE.window("claude-opus-4-8[1m]"), CLAUDE.window("claude-sonnet-5")) == (1_000_000, 200_000)
 
 
@@ -169,18 +169,18 @@ def test_a_window_is_known_by_the_models_name() -> None:
         ("Not logged in · Please run /login", Kind.LIMIT, "Not logged in"),
     ],
 )
-def test_a_refusal_to_start_is_explained(stderr: str, kind: str, words: str) -> None:
+def test_failed_start_is_explained(stderr: str, kind: str, words: str) -> None:
     event = CLAUDE.explain(1, stderr)
     assert event is not None and event.kind == kind and words in event.text
     assert event.limit is None or event.limit.kind == "auth"
 
 
-def test_an_end_that_says_nothing_is_left_to_its_exit_code() -> None:
+def test_unknown_stderr_is_left_to_the_exit_code() -> None:
     assert CLAUDE.explain(1, "something else") is None
     assert CLAUDE.explain(0, "Not logged in") is None
 
 
-def test_each_block_is_an_event_and_the_usage_goes_with_the_last() -> None:
+def test_each_block_is_an_event_and_the_last_one_has_the_usage() -> None:
     blocks = [
         {"type": "thinking", "thinking": "hm"},
         {"type": "text", "text": "hi"},
@@ -195,18 +195,18 @@ def test_each_block_is_an_event_and_the_usage_goes_with_the_last() -> None:
     ]
 
 
-def test_what_a_sub_agent_uses_counts_but_is_not_in_the_main_context() -> None:
+def test_usage_of_a_sub_agent_counts_but_its_context_does_not() -> None:
     event = only(parsed(type="assistant", message=a_message({"type": "text", "text": "x"}), parent_tool_use_id="t1"))
     assert event.usage is not None and event.usage.input == 5
     assert event.context is None
 
 
-def test_a_message_without_anything_to_show_still_tells_its_usage() -> None:
+def test_message_without_visible_blocks_still_reports_usage() -> None:
     event = only(parsed(type="assistant", message=a_message({"type": "redacted_thinking", "data": "x"})))
     assert (event.kind, event.context) == (Kind.USAGE, 77)
 
 
-def test_tools_that_run_elsewhere_are_tools() -> None:
+def test_server_tools_are_reported_as_tools() -> None:
     use, result = {"type": "server_tool_use", "id": "w", "name": "web_search"}, {"type": "web_search_tool_result"}
     events = parsed(type="assistant", message=a_message(use, {**result, "tool_use_id": "w", "content": [{"a": 1}]}))
     assert [(event.kind, event.tool_id, event.ok) for event in events] == [
@@ -225,7 +225,7 @@ def test_tools_that_run_elsewhere_are_tools() -> None:
         ({"content": 5, "is_error": True}, "", False),
     ],
 )
-def test_what_a_tool_gave_back_may_be_a_text_or_blocks(block: dict[str, Any], text: str, ok: bool) -> None:
+def test_tool_result_may_be_text_or_blocks(block: dict[str, Any], text: str, ok: bool) -> None:
     said = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", **block}]}
     assert parsed(type="user", message=said) == [Event(kind=Kind.TOOL_RESULT, tool_id="t1", text=text, ok=ok)]
 
@@ -241,11 +241,11 @@ def test_what_a_tool_gave_back_may_be_a_text_or_blocks(block: dict[str, Any], te
         {"type": "rate_limit_event", "rate_limit_info": {"status": "allowed", "resetsAt": 1794767563}},
     ],
 )
-def test_what_says_nothing_new_gives_no_event(said: dict[str, Any]) -> None:
+def test_uninformative_line_gives_no_event(said: dict[str, Any]) -> None:
     assert parsed(**said) == []
 
 
-def test_a_refusal_in_the_models_place_is_not_what_the_model_said() -> None:
+def test_synthetic_api_error_is_not_reported_as_model_text() -> None:
     refused = a_message({"type": "text", "text": "API Error: 529 Overloaded"}, model="<synthetic>")
     event = only(parsed(type="assistant", message=refused, error="overloaded"))
     assert event.limit == Limit(kind="overload", text="API Error: 529 Overloaded")
@@ -265,7 +265,7 @@ def test_a_refusal_in_the_models_place_is_not_what_the_model_said() -> None:
         (400, "billing_error", "plan"),
     ],
 )
-def test_a_request_that_is_tried_again_met_a_limit(status: int | None, word: str, kind: str) -> None:
+def test_retried_request_reports_a_limit(status: int | None, word: str, kind: str) -> None:
     told = {"attempt": 1, "max_retries": 2, "retry_delay_ms": 20000.5}
     event = only(parsed(type="system", subtype="api_retry", error_status=status, error=word, **told))
     assert event.kind == Kind.LIMIT and event.limit is not None
@@ -273,7 +273,7 @@ def test_a_request_that_is_tried_again_met_a_limit(status: int | None, word: str
     assert "attempt 1 of 2" in event.text and "in 20 s" in event.text
 
 
-def test_a_request_that_got_no_answer_met_no_limit() -> None:
+def test_request_without_an_answer_reports_no_limit() -> None:
     event = only(parsed(type="system", subtype="api_retry", error_status=None, error="unknown", attempt=1))
     assert (event.kind, event.limit) == (Kind.ERROR, None)
 
@@ -287,7 +287,7 @@ def test_a_request_that_got_no_answer_met_no_limit() -> None:
         ({"status": "allowed_warning", "utilization": 0.93}, "warning"),
     ],
 )
-def test_a_subscription_tells_how_much_of_it_is_used_and_until_when(told: dict[str, Any], kind: str) -> None:
+def test_subscription_reports_usage_and_reset(told: dict[str, Any], kind: str) -> None:
     event = only(parsed(type="rate_limit_event", rate_limit_info={"resetsAt": 1794768160, **told}))
     assert event.limit is not None
     assert event.limit.kind == kind
@@ -309,14 +309,14 @@ def test_a_subscription_tells_how_much_of_it_is_used_and_until_when(told: dict[s
         ("API Error: 418 I am a teapot", 418, ""),
     ],
 )
-def test_a_failed_result_names_its_limit_first(text: str, status: int | None, kind: str) -> None:
+def test_failed_result_is_preceded_by_its_limit(text: str, status: int | None, kind: str) -> None:
     events = CLAUDE.parse(json.dumps(a_result(is_error=True, api_error_status=status, result=text)))
     assert [event.limit.kind for event in events if event.limit] == ([kind] if kind else [])
     assert (events[-1].kind, events[-1].ok, events[-1].text) == (Kind.RESULT, False, text)
 
 
 @pytest.mark.parametrize("text", ["Prompt is too long · 208310 tokens", "Context limit reached · /compact to continue"])
-def test_a_full_context_is_told_before_the_result(text: str) -> None:
+def test_full_context_is_reported_before_the_result(text: str) -> None:
     events = CLAUDE.parse(json.dumps(a_result(is_error=True, api_error_status=400, result=text)))
     assert [event.kind for event in events] == [Kind.CONTEXT_FULL, Kind.RESULT]
 
@@ -330,13 +330,13 @@ NOT_GOOD: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in NOT_GOOD.items() for value in values])
-def test_a_result_is_good_only_when_everything_says_so(name: str, value: Any) -> None:
+def test_result_is_good_only_when_all_fields_say_so(name: str, value: Any) -> None:
     assert only(CLAUDE.parse(json.dumps(a_result()))).ok is True
     assert CLAUDE.parse(json.dumps(a_result(**{name: value})))[-1].ok is False
 
 
 @pytest.mark.parametrize("name", ["is_error", "subtype"])
-def test_a_result_that_lacks_what_makes_it_good_is_not(name: str) -> None:
+def test_result_that_lacks_a_field_is_not_good(name: str) -> None:
     lacking = {key: value for key, value in a_result().items() if key != name}
     assert CLAUDE.parse(json.dumps(lacking))[-1].ok is False
 
@@ -356,7 +356,7 @@ def test_a_failed_result_says_why(changes: dict[str, Any], text: str) -> None:
     assert CLAUDE.parse(json.dumps(a_result(is_error=True, result=None, **changes)))[-1].text.startswith(text)
 
 
-def test_the_whole_use_is_that_of_all_models_and_their_window_that_of_one() -> None:
+def test_total_usage_sums_all_models_and_the_window_is_that_of_the_only_one() -> None:
     one = {"inputTokens": 1, "outputTokens": 2, "cacheReadInputTokens": 3, "cacheCreationInputTokens": 4}
     told = {"a": {**one, "contextWindow": 200_000}, "b": {**one, "contextWindow": 1_000_000}}
     both = only(CLAUDE.parse(json.dumps(a_result(modelUsage=told, total_cost_usd=0.5))))
@@ -365,7 +365,7 @@ def test_the_whole_use_is_that_of_all_models_and_their_window_that_of_one() -> N
     assert only(CLAUDE.parse(json.dumps(a_result(modelUsage={"a": told["a"]})))).window == 200_000
 
 
-def test_every_denied_tool_is_named() -> None:
+def test_each_denied_tool_is_named() -> None:
     denials = [{"tool_name": "Bash", "tool_use_id": "t1", "tool_input": {"command": "rm"}}, {}, 5]
     events = CLAUDE.parse(json.dumps(a_result(permission_denials=denials)))
     assert [(event.kind, event.tool) for event in events] == [
@@ -376,7 +376,7 @@ def test_every_denied_tool_is_named() -> None:
     assert events[0].data == {"command": "rm"}
 
 
-def test_a_text_that_was_cut_in_the_midst_of_a_character_does_not_lose_its_line() -> None:
+def test_line_with_half_a_surrogate_pair_is_parsed() -> None:
     event = only(CLAUDE.parse(json.dumps(a_result(result="grin\ud83d")).replace("\\ud83d", "\\uD83D")))
     assert (event.ok, event.text) == (True, "grin?")
     tool = {"type": "tool_use", "id": "t", "name": "x", "input": {"a\0": ["b\0\ud800"]}}
@@ -416,7 +416,7 @@ def test_garbage_gives_no_event() -> None:
 HANDED = {"summary": "mended", "status": "completed", "files_changed": ["a.py"]}
 
 
-def test_a_worker_and_a_stage_hand_in_by_its_last_word() -> None:
+def test_workers_and_stages_hand_in_by_a_schema() -> None:
     for origin in ("mcp", "workflow"):
         (option,) = [each for each in CLAUDE.command(an_order(task=a_task(origin=origin))).argv if "schema" in each]
         schema = json.loads(option.removeprefix("--json-schema="))
@@ -430,6 +430,6 @@ def test_a_worker_and_a_stage_hand_in_by_its_last_word() -> None:
         assert only(parsed(**a_result(structured_output=wrong))).data == {}
 
 
-def test_handing_in_is_no_work() -> None:
+def test_handing_in_is_not_reported_as_a_tool_call() -> None:
     block = {"type": "tool_use", "id": "t", "name": "StructuredOutput", "input": HANDED}
     assert [event.kind for event in parsed(type="assistant", message=a_message(block))] == [Kind.USAGE]

@@ -8,7 +8,7 @@ from fleet.core.event import Kind
 CLAUDE = ClaudeCoder()
 
 
-def test_an_mcp_server_that_is_not_there_is_told() -> None:
+def test_missing_mcp_server_is_reported() -> None:
     states = {"a": "connected", "b": "failed", "c": "needs-auth", "d": "pending"}
     servers = [{"name": name, "status": status} for name, status in states.items()]
     began, *missing = CLAUDE.parse(json.dumps({"type": "system", "subtype": "init", "mcp_servers": servers}))

@@ -22,20 +22,20 @@ def assistant(stop: str | None, **more: Any) -> list[Event]:
     return told(type="assistant", message=message | {"content": [{"type": "text", "text": "so"}]}, **more)
 
 
-def test_what_somebody_says_begins_a_turn_and_is_delivered() -> None:
+def test_user_message_begins_a_turn_and_is_delivered() -> None:
     began, said = user("do\nthis")
     assert (began.kind, began.session, began.data) == (Kind.SESSION_STARTED, "s-1", {"cwd": "/project"})
     assert (said.kind, said.text) == (Kind.DELIVERED, "do\nthis")
     assert user([{"type": "text", "text": "in blocks"}])[1].text == "in blocks"
 
 
-def test_a_command_with_a_slash_is_what_was_typed() -> None:
+def test_slash_command_is_reported_as_typed() -> None:
     kept = "<command-message>review</command-message>\n<command-name>/review</command-name>\n"
     assert user(f"{kept}<command-args>the 2nd\nfile</command-args>")[1].text == "/review the 2nd\nfile"
     assert user(kept)[1].text == "/review"
 
 
-def test_what_the_program_says_to_itself_is_nobodys_message() -> None:
+def test_internal_message_is_not_reported_as_user_message() -> None:
     assert user("Caveat: …", isMeta=True) == []
     assert user("a task for a helper", isSidechain=True) == []
     assert user("This session is continued from …", isCompactSummary=True) == []
@@ -43,7 +43,7 @@ def test_what_the_program_says_to_itself_is_nobodys_message() -> None:
     assert user("") == [] and user(None) == [] and user(5) == []
 
 
-def test_a_turn_ends_when_the_model_stops_and_not_when_it_waits_for_a_tool() -> None:
+def test_turn_ends_when_the_model_stops_and_not_while_it_waits_for_a_tool() -> None:
     for stop, ends in (
         ("end_turn", True),
         ("max_tokens", True),
@@ -55,17 +55,17 @@ def test_a_turn_ends_when_the_model_stops_and_not_when_it_waits_for_a_tool() -> 
         assert kinds == [Kind.TEXT, *([Kind.RESULT] if ends else [])], stop
 
 
-def test_a_helper_of_the_agent_ends_no_turn_and_has_a_context_of_its_own() -> None:
+def test_sub_agent_ends_no_turn_and_has_its_own_context() -> None:
     (said,) = assistant("end_turn", isSidechain=True)
     assert said.context is None and said.usage is not None and said.usage.output == 7
 
 
-def test_an_interruption_ends_the_turn_badly() -> None:
+def test_interruption_ends_the_turn_with_a_failure() -> None:
     (end,) = user([{"type": "text", "text": "[Request interrupted by user for tool use]"}])
     assert (end.kind, end.ok) == (Kind.RESULT, False)
 
 
-def test_only_messages_of_people_are_delivered_from_the_queue() -> None:
+def test_only_user_messages_are_delivered_from_the_queue() -> None:
     def queued(**more: Any) -> list[Event]:
         return told(type="attachment", attachment={"type": "queued_command", "prompt": "now this", **more})
 

@@ -39,30 +39,30 @@ def used(percent: Any, minutes: int = 300, resets_at: Any = 1794797988) -> dict[
     return {"used_percent": percent, "window_minutes": minutes, "resets_at": resets_at}
 
 
-def test_the_prompt_is_its_input_and_its_session_is_gone_on_with_from_anywhere() -> None:
+def test_prompt_is_passed_by_stdin_and_sessions_resume_from_any_directory() -> None:
     command = CODEX.command(an_order(permissions="skip"))
     assert command.argv == ("codex", "exec", *PLAIN_SHELL, *OPTIONS, SKIP, "--", "-")
     assert (command.stdin, command.keep_stdin) == ("mend it\n", False)
     assert (CODEX.steering, CODEX.resumes) == (RESUME, ANYWHERE)
 
 
-def test_a_session_and_a_model_cannot_be_taken_for_options() -> None:
+def test_session_and_model_cannot_become_options() -> None:
     argv = CODEX.command(an_order(session="--last", model="-x", permissions="user")).argv
     assert argv == ("codex", "exec", *PLAIN_SHELL, *OPTIONS, "--model=-x", "resume", "--", "--last", "-")
 
 
-def test_an_option_of_the_user_that_takes_many_values_takes_nothing_of_fleets() -> None:
+def test_user_option_with_many_values_takes_none_of_fleet() -> None:
     flags = ("-c", "a=1", "--image", "a.png")
     argv = CODEX.command(an_order(flags=flags, session=SESSION)).argv
     assert argv[2:9] == (*PLAIN_SHELL, *flags, "--json"), "the next option ends the list"
     assert argv[-4:] == ("resume", "--", SESSION, "-")
 
 
-def test_only_an_interruption_makes_it_end_its_tool_so_that_comes_first() -> None:
+def test_codex_is_interrupted_before_it_is_terminated() -> None:
     assert CODEX.stop_steps == (signal.SIGINT, signal.SIGTERM)
 
 
-def test_a_call_of_a_tool_is_told_once_when_it_begins_and_once_when_it_ends() -> None:
+def test_tool_call_is_reported_once_at_its_start_and_once_at_its_end() -> None:
     told = [event for line in lines_of("codex", "ok") for event in CODEX.parse(line)]
     calls = [event for event in told if event.kind in (Kind.TOOL_USE, Kind.TOOL_RESULT)]
     command = "/bin/bash -lc 'echo hello > hello.txt && echo wrote-hello'"
@@ -72,7 +72,7 @@ def test_a_call_of_a_tool_is_told_once_when_it_begins_and_once_when_it_ends() ->
     ]
 
 
-def test_what_a_tool_was_given_and_what_became_of_it() -> None:
+def test_tool_input_and_outcome_are_reported() -> None:
     mcp = {"id": "i", "type": "mcp_tool_call", "server": "fleet", "tool": "ask", "arguments": {"q": 1}}
     (asked,) = said(type="item.started", item=mcp)
     assert (asked.tool, asked.data) == ("mcp__fleet__ask", {"q": 1})
@@ -87,19 +87,19 @@ def test_what_a_tool_was_given_and_what_became_of_it() -> None:
     assert [event.ok for event in said(type="item.completed", item=searched)] == [True]
 
 
-def test_a_list_of_things_to_do_is_no_call_of_a_tool() -> None:
+def test_todo_list_is_no_tool_call() -> None:
     todo = {"id": "i", "type": "todo_list", "items": [{"text": "x", "completed": False}]}
     assert said(type="item.started", item=todo) == said(type="item.completed", item=todo) == []
 
 
-def test_a_command_that_was_declined_is_a_tool_that_was_not_allowed() -> None:
+def test_declined_command_is_a_denied_tool() -> None:
     item = {"id": "i", "type": "command_execution", "status": "declined", "exit_code": None}
     result, denied = said(type="item.completed", item=item)
     assert result.ok is False
     assert (denied.kind, denied.tool) == (Kind.DENIED, "command_execution")
 
 
-def test_tokens_from_the_cache_are_not_counted_as_input_too() -> None:
+def test_cached_tokens_are_not_counted_as_input() -> None:
     told = {"input_tokens": 500, "cached_input_tokens": 300, "cache_write_input_tokens": 50, "output_tokens": 9}
     (last,) = said(type="turn.completed", usage=told)
     assert last.usage == Usage(input=150, output=9, cache_read=300, cache_write=50, total=True, session=True)
@@ -120,19 +120,19 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("text", REFUSALS)
-def test_a_refused_request_is_the_limit_behind_it_and_not_the_end(text: str) -> None:
+def test_refused_request_reports_its_limit_and_no_end(text: str) -> None:
     limit = Limit(kind=REFUSALS[text], text=text)
     assert said(type="error", message=text) == [Event(kind=Kind.LIMIT, text=text, limit=limit)]
 
 
 @pytest.mark.parametrize("text", REFUSALS)
-def test_a_turn_that_fails_tells_the_limit_and_then_ends(text: str) -> None:
+def test_failed_turn_reports_its_limit_before_its_end(text: str) -> None:
     limited, last = said(type="turn.failed", error={"message": text})
     assert limited.limit is not None and limited.limit.kind == REFUSALS[text]
     assert (last.kind, last.ok, last.text) == (Kind.RESULT, False, text)
 
 
-def test_any_other_error_is_a_complaint_and_a_turn_may_fail_without_a_limit() -> None:
+def test_other_error_is_a_complaint_without_a_limit() -> None:
     assert [event.kind for event in said(type="error", message="unexpected status 404 Not Found")] == [Kind.ERROR]
     assert said(type="item.completed", item={"type": "error", "message": "old model"}) == [
         Event(kind=Kind.ERROR, text="old model")
@@ -140,7 +140,7 @@ def test_any_other_error_is_a_complaint_and_a_turn_may_fail_without_a_limit() ->
     assert said(type="turn.failed", error=None) == [Event(kind=Kind.RESULT, ok=False, text="the turn failed")]
 
 
-def test_the_file_of_a_session_is_found_below_the_day_it_began(tmp_path: Path) -> None:
+def test_session_file_is_found_below_the_day_it_began(tmp_path: Path) -> None:
     home = tmp_path / "odd [name]*"
     file = home / "sessions" / "2026" / "11" / "16" / f"rollout-2026-11-16T02-09-48-{SESSION}.jsonl"
     file.parent.mkdir(parents=True)
@@ -152,7 +152,7 @@ def test_the_file_of_a_session_is_found_below_the_day_it_began(tmp_path: Path) -
         assert CODEX.transcript(hostile, "/x", {"HOME": "/h"}) == ""
 
 
-def test_the_file_tells_how_full_the_context_is() -> None:
+def test_session_file_reports_the_context() -> None:
     last = {"input_tokens": 1121, "cached_input_tokens": 1000, "output_tokens": 30, "total_tokens": 1151}
     total = {"input_tokens": 9000, "cached_input_tokens": 8000, "output_tokens": 60}
     so_far = Usage(input=1000, output=60, cache_read=8000, total=True, session=True)
@@ -169,7 +169,7 @@ def test_the_file_tells_how_full_the_context_is() -> None:
 
 
 @pytest.mark.parametrize(("percent", "kind"), [(89.9, None), (90, "warning"), (93.0, "warning"), (100.0, "plan")])
-def test_the_file_tells_how_much_of_the_account_is_used(percent: float, kind: str | None) -> None:
+def test_session_file_reports_account_usage(percent: float, kind: str | None) -> None:
     told = kept(type="token_count", info=None, rate_limits={"primary": used(percent), "secondary": used(40.0)})
     assert [event.limit and event.limit.kind for event in told] == [kind]
     assert [(each.window, each.used_pct) for each in told[0].gauges] == [("5h", percent), ("5h", 40.0)]
@@ -179,7 +179,7 @@ def test_the_file_tells_how_much_of_the_account_is_used(percent: float, kind: st
         assert told[0].text == f"the limit of 300 minutes is used to {percent:.0f}%"
 
 
-def test_windows_are_known_by_their_length_and_what_is_left_out_is_not_guessed() -> None:
+def test_quota_windows_are_named_by_length_and_missing_values_not_guessed() -> None:
     limits = {"primary": used(7.0, 10080), "secondary": used(61.5, 299), "limit_id": "codex"}
     told = kept(type="token_count", info=None, rate_limits=limits)
     assert [(each.window, each.used_pct) for each in told[0].gauges] == [("7d", 7.0), ("5h", 61.5)]
@@ -189,7 +189,7 @@ def test_windows_are_known_by_their_length_and_what_is_left_out_is_not_guessed()
     assert kept(type="token_count", info=None, rate_limits={"primary": used(5.0, 0), "secondary": None}) == []
 
 
-def test_of_several_limits_the_one_that_keeps_waiting_longest_is_told() -> None:
+def test_limit_with_the_latest_reset_is_reported() -> None:
     week = used(100.0, 10080, 1795194988)
     for limits in ({"primary": used(100.0), "secondary": week}, {"primary": week, "secondary": used(100.0)}):
         (told,) = kept(type="token_count", rate_limits=limits)
@@ -198,7 +198,7 @@ def test_of_several_limits_the_one_that_keeps_waiting_longest_is_told() -> None:
     assert told.limit is not None and told.limit.kind == "plan", "one that is used up comes before one that nearly is"
 
 
-def test_a_patch_that_was_refused_is_told_by_the_file_alone() -> None:
+def test_declined_patch_is_reported_from_the_session_file() -> None:
     refused = "patch rejected: writing is blocked by read-only sandbox; rejected by user approval settings"
     (told,) = kept(type="custom_tool_call_output", call_id="c", output=refused)
     assert (told.kind, told.tool) == (Kind.DENIED, "apply_patch")
@@ -206,7 +206,7 @@ def test_a_patch_that_was_refused_is_told_by_the_file_alone() -> None:
 
 
 @pytest.mark.parametrize("value", MISPLACED, ids=repr)
-def test_a_file_with_values_that_mean_nothing_gives_nothing(value: Any) -> None:
+def test_session_file_with_invalid_values_gives_no_event(value: Any) -> None:
     for payload in (
         {"type": "token_count", "info": {"last_token_usage": value, "model_context_window": value}},
         {"type": "token_count", "rate_limits": {"primary": value, "secondary": used(value, resets_at=value)}},
@@ -222,7 +222,7 @@ def test_a_file_with_values_that_mean_nothing_gives_nothing(value: Any) -> None:
     assert CODEX.parse_transcript("{") == CODEX.parse_transcript(json.dumps(value)) == []
 
 
-def test_an_end_before_the_first_turn_is_explained() -> None:
+def test_end_before_the_first_turn_is_explained() -> None:
     gone = CODEX.explain(1, "Error: thread/resume failed: no rollout found for thread id x")
     assert gone is not None and "start the task afresh" in gone.text
     flags = CODEX.explain(2, "error: unexpected argument '--nope' found")
@@ -231,13 +231,13 @@ def test_an_end_before_the_first_turn_is_explained() -> None:
     assert CODEX.explain(None, "last status: 429 Too Many Requests") is None, "it was stopped, not refused"
 
 
-def test_a_key_for_other_programs_is_no_login() -> None:
+def test_api_key_for_other_programs_is_no_login() -> None:
     signs = CODEX.login_signs({"HOME": "/h"})
     assert signs == ("CODEX_API_KEY", "/h/.codex/auth.json")
     assert "/a/auth.json" in CODEX.login_signs(CODEX.config_env("/a"))
 
 
-def test_its_agents_get_what_it_reads_and_nothing_of_one_around_fleet() -> None:
+def test_agents_get_only_the_variables_that_codex_reads() -> None:
     def passed(name: str) -> bool:
         return any(fnmatchcase(name, pattern) for pattern in CODEX.reads_env)
 
@@ -245,7 +245,7 @@ def test_its_agents_get_what_it_reads_and_nothing_of_one_around_fleet() -> None:
     assert not any(map(passed, ("CODEX_THREAD_ID", "CODEX_SANDBOX", "GEMINI_API_KEY")))
 
 
-def test_a_worker_and_a_stage_hand_in_by_its_last_word() -> None:
+def test_workers_and_stages_hand_in_by_a_schema() -> None:
     order = an_order(task=a_task(origin="workflow"), folder="/run")
     command = CODEX.command(order)
     assert command.argv == (
@@ -266,7 +266,7 @@ def test_a_worker_and_a_stage_hand_in_by_its_last_word() -> None:
 
 
 @pytest.mark.parametrize("told", ['{"summary": "x"}', '{"summary": 1, "status": "completed"}', "{", "[]", '{"a": {}}'])
-def test_only_what_keeps_the_contract_is_handed_in(told: str) -> None:
+def test_only_a_result_that_fits_the_schema_is_handed_in(told: str) -> None:
     (event,) = said(type="item.completed", item={"type": "agent_message", "text": told})
     assert (event.kind, event.text, event.data) == (Kind.TEXT, told, {})
     handed = {"summary": "mended", "status": "blocked", "next_steps": ["ask"]}

@@ -35,19 +35,19 @@ def line(**said: Any) -> str:
 ARGV = ["mycli", "--m={model}", ["--resume", "{session}"], "{folder}/x", '{"a": {b}}']
 
 
-def test_fields_are_filled_in_and_other_braces_stay() -> None:
+def test_fields_are_filled_in_and_other_braces_kept() -> None:
     command = a_coder(ARGV).command(an_order(model="big", session="s-1"))
     assert command.argv == ("mycli", "--m=big", "--resume", "s-1", "/run/1/x", '{"a": {b}}')
     assert command.stdin == "do it" and command.files == {}
 
 
-def test_a_word_with_an_empty_field_is_left_out_with_all_of_its_list() -> None:
+def test_word_with_an_empty_field_is_dropped_with_its_list() -> None:
     assert a_coder(ARGV).command(an_order()).argv == ("mycli", "/run/1/x", '{"a": {b}}')
     both = ["mycli", ["--in", "{model}", "--of", "{session}"], ["--always"]]
     assert a_coder(both).command(an_order(model="big")).argv == ("mycli", "--always")
 
 
-def test_a_session_has_its_own_command_where_one_is_described() -> None:
+def test_resume_command_is_used_for_a_session_when_described() -> None:
     coder = a_coder(["mycli", "new"], resume_argv=["mycli", "resume", "{session}"])
     assert coder.command(an_order()).argv == ("mycli", "new")
     assert coder.command(an_order(session="s-1")).argv == ("mycli", "resume", "s-1")
@@ -55,7 +55,7 @@ def test_a_session_has_its_own_command_where_one_is_described() -> None:
     assert a_coder(["mycli"]).resumes == ""
 
 
-def test_options_come_last_and_never_behind_two_dashes() -> None:
+def test_user_options_come_last_but_before_two_dashes() -> None:
     settings: Any = {"skip_flags": ["--yolo"]}
     order = an_order(flags=("--a", "b"), permissions="skip")
     assert a_coder(["mycli", "-x"], **settings).command(order).argv == ("mycli", "-x", "--a", "b", "--yolo")
@@ -63,21 +63,21 @@ def test_options_come_last_and_never_behind_two_dashes() -> None:
     assert "--yolo" not in a_coder(**settings).command(an_order(permissions="user")).argv
 
 
-def test_another_program_takes_the_place_of_the_first_word(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_configured_program_replaces_the_first_word(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
     assert a_coder(["mycli", "-x"], program="/opt/it").command(an_order()).argv == ("/opt/it", "-x")
     assert a_coder(["~/bin/mycli"]).program == "/home/me/bin/mycli"
 
 
 @pytest.mark.parametrize("session", ["-x", "--help", "a\nb", "a\0b", "x" * 201, "\ud800"], ids=range(6))
-def test_a_session_that_an_agent_made_up_to_do_harm_is_no_session(session: str) -> None:
+def test_hostile_session_id_is_ignored(session: str) -> None:
     assert a_coder(ARGV).command(an_order(session=session)).argv == a_coder(ARGV).command(an_order()).argv
     assert session not in [
         event.session for event in a_coder(output={"session": "s"}).parse(json.dumps({"s": session}))
     ]
 
 
-def test_a_model_that_looks_like_an_option_is_refused_where_it_would_be_one() -> None:
+def test_model_that_would_become_an_option_is_refused() -> None:
     assert a_coder(["mycli", "--model={model}"]).command(an_order(model="--help")).argv == ("mycli", "--model=--help")
     for argv in (["mycli", ["--model", "{model}"]], ["mycli", "{model}/x"]):
         with pytest.raises(BadInput, match="cannot be given the model '--help'"):
@@ -86,13 +86,13 @@ def test_a_model_that_looks_like_an_option_is_refused_where_it_would_be_one() ->
         a_coder(["mycli", "--model={model}"]).command(an_order(model="a\0b"))
 
 
-def test_a_prompt_in_a_file_is_in_no_argument() -> None:
+def test_prompt_in_a_file_is_in_no_argument() -> None:
     command = a_coder(["mycli", "--file", "{prompt_file}"], prompt="file").command(an_order())
     assert command.argv == ("mycli", "--file", "/run/1/prompt.md")
     assert command.files == {"prompt.md": "do it"} and command.stdin == ""
 
 
-def test_a_prompt_as_an_argument_is_one_word_and_no_option() -> None:
+def test_prompt_argument_is_one_word_and_no_option() -> None:
     coder = a_coder(["mycli", "-p"], prompt="argument")
     assert coder.command(an_order(flags=("-v",))).argv == ("mycli", "-p", "do it", "-v")
     assert coder.command(an_order(prompt="--help\0")).argv == ("mycli", "-p", " --help")
@@ -101,7 +101,7 @@ def test_a_prompt_as_an_argument_is_one_word_and_no_option() -> None:
     assert placed.command(an_order()).stdin == ""
 
 
-def test_a_prompt_too_long_for_an_argument_is_refused() -> None:
+def test_prompt_that_is_too_long_for_an_argument_is_refused() -> None:
     coder = a_coder(prompt="argument")
     assert coder.command(an_order(prompt="ü" * (LONGEST_ARGUMENT // 2))).argv[1]
     with pytest.raises(FleetError, match="too many for coder 'mine'") as refused:
@@ -126,13 +126,13 @@ def test_a_prompt_too_long_for_an_argument_is_refused() -> None:
         ({"output": {"format": "text", "tool": "name"}}, 'output.tool is a path, so format must be "jsonl"'),
     ],
 )
-def test_a_description_that_contradicts_itself_is_refused(settings: dict[str, Any], said: str) -> None:
+def test_contradictory_description_is_refused(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInput) as refused:
         a_coder(**settings)
     assert said in str(refused.value) and "add-a-coder" in refused.value.hint
 
 
-def test_what_a_coder_tells_follows_from_its_description() -> None:
+def test_abilities_of_a_coder_follow_from_its_description() -> None:
     full = a_coder(output={"success": {"ok": True}, "output_tokens": "o", "cost_usd": "c", "context": "x"})
     assert (full.tells_result, full.tells_tokens, full.tells_cost, full.tells_context) == (True,) * 4
     bare = a_coder(output={"failure": {"ok": False}})
@@ -142,7 +142,7 @@ def test_what_a_coder_tells_follows_from_its_description() -> None:
     assert a_coder(config_env="MY_HOME").config_env("/a") == {"MY_HOME": "/a"} and bare.config_env("/a") == {}
 
 
-def test_plain_text_is_what_the_agent_says() -> None:
+def test_plain_output_is_agent_text() -> None:
     coder = a_coder(output={"format": "text", "success": {"contains": "ALL DONE"}})
     assert coder.parse("  working") == [Event(kind=Kind.TEXT, text="  working")]
     assert coder.parse('{"type": "x"}') == [Event(kind=Kind.TEXT, text='{"type": "x"}')]
@@ -150,7 +150,7 @@ def test_plain_text_is_what_the_agent_says() -> None:
     assert coder.parse(" ") == []
 
 
-def test_paths_lead_through_objects_and_lists() -> None:
+def test_paths_traverse_objects_and_lists() -> None:
     coder = a_coder(output={"text": "m.parts.*.text", "tool": "m.parts.*.name", "error": "errors.0.message"})
     said = line(m={"parts": [{"text": "a"}, {"name": "sh"}, 5, {"text": "b"}, {"text": 7}]})
     assert coder.parse(said) == [
@@ -162,13 +162,13 @@ def test_paths_lead_through_objects_and_lists() -> None:
     assert coder.parse(line(errors=[])) == []
 
 
-def test_a_path_counts_only_where_its_condition_holds() -> None:
+def test_path_applies_only_when_its_condition_holds() -> None:
     coder = a_coder(output={"text": {"path": "t", "when": {"type": ["say", "think"]}}})
     assert coder.parse(line(type="think", t="hm")) == [Event(kind=Kind.TEXT, text="hm")]
     assert coder.parse(line(type="echo", t="hm")) == []
 
 
-def test_the_session_goes_with_what_its_line_tells() -> None:
+def test_session_is_reported_with_its_line() -> None:
     coder = a_coder(output={"session": "id", "text": "t"})
     assert coder.parse(line(id="s-1")) == [Event(kind=Kind.SESSION_STARTED, session="s-1")]
     assert coder.parse(line(id="s-1", t="hi")) == [Event(kind=Kind.TEXT, text="hi", session="s-1")]
@@ -180,7 +180,7 @@ USAGE = {
 }
 
 
-def test_usage_is_added_up_or_told_as_a_total() -> None:
+def test_usage_is_added_or_reported_as_a_total() -> None:
     said = line(u={"in": 1, "out": 2, "cr": 3, "cw": 4}, usd=0.5, ctx=10, win=20)
     tokens: dict[str, Any] = {"input": 1, "output": 2, "cache_read": 3, "cache_write": 4}
     [added] = a_coder(output=USAGE).parse(said)
@@ -190,12 +190,12 @@ def test_usage_is_added_up_or_told_as_a_total() -> None:
 
 
 @pytest.mark.parametrize("value", [-1, True, "5", 1.5, 2**60, None, [], {}])
-def test_what_is_no_count_is_no_usage(value: Any) -> None:
+def test_invalid_count_is_no_usage(value: Any) -> None:
     assert a_coder(output={"input_tokens": "n"}).parse(line(n=value)) == []
 
 
 @pytest.mark.parametrize("value", [-0.1, True, "5", 1e300, None])
-def test_what_is_no_amount_is_no_cost(value: Any) -> None:
+def test_invalid_amount_is_no_cost(value: Any) -> None:
     assert a_coder(output={"cost_usd": "n"}).parse(line(n=value)) == []
 
 
@@ -213,11 +213,11 @@ RESULTS = {"success": {"type": "end", "ok": True}, "failure": {"type": "end", "o
         ({"type": "say", "ok": True, "t": "hi"}, [Event(kind=Kind.TEXT, text="hi")]),
     ],
 )
-def test_the_last_word_needs_all_of_its_signs(said: dict[str, Any], events: list[Event]) -> None:
+def test_last_word_needs_all_of_its_signs(said: dict[str, Any], events: list[Event]) -> None:
     assert a_coder(output=RESULTS).parse(line(**said)) == events
 
 
-def test_a_line_with_both_signs_is_a_failure() -> None:
+def test_line_with_success_and_failure_signs_is_a_failure() -> None:
     coder = a_coder(output={"success": {"type": "end"}, "failure": {"type": "end", "ok": False}})
     assert [event.ok for event in coder.parse(line(type="end", ok=False))] == [False]
 
@@ -229,7 +229,7 @@ LIMITS = {
 
 
 @pytest.mark.parametrize(("code", "kind"), [(429, "rate"), (430, "rate"), (401, "auth"), (503, "overload")])
-def test_a_limit_is_told_as_such_and_not_as_a_text(code: int, kind: str) -> None:
+def test_limit_is_reported_as_a_limit_and_not_as_text(code: int, kind: str) -> None:
     said = line(code=code, t="slow down", until="2026-01-01T00:00:00Z")
     limit = Limit(kind=kind, text="slow down", resets_at=datetime(2026, 1, 1, tzinfo=UTC))
     assert a_coder(output=LIMITS).parse(said) == [Event(kind=Kind.LIMIT, text="slow down", limit=limit)]
@@ -237,19 +237,19 @@ def test_a_limit_is_told_as_such_and_not_as_a_text(code: int, kind: str) -> None
     assert event.limit and event.limit.kind == ("plan" if kind == "rate" else kind)
 
 
-def test_a_limit_comes_before_the_last_word_and_keeps_its_line_for_lack_of_words() -> None:
+def test_limit_is_reported_before_the_last_word_with_the_line_as_fallback_text() -> None:
     said = line(code=429, end=True)
     limit, result = a_coder(output=LIMITS).parse(said)
     assert limit.limit == Limit(kind="rate", text=said) and (result.kind, result.ok) == (Kind.RESULT, False)
 
 
-def test_a_full_context_is_told_as_such() -> None:
+def test_full_context_is_reported() -> None:
     assert a_coder(output=LIMITS).parse(line(code=413, e="too long")) == [
         Event(kind=Kind.CONTEXT_FULL, text="too long")
     ]
 
 
-def test_the_end_of_stderr_explains_an_end_without_a_last_word() -> None:
+def test_end_of_stderr_explains_an_end_without_a_last_word() -> None:
     coder = a_coder(output={"limit": {"contains": ["Too Many", "rate limit"]}, "auth": {"contains": "log in"}})
     told = coder.explain(1, "rate limit hit\nplease log in\nbye\n")
     assert told and told.limit == Limit(kind="auth", text="please log in")
@@ -257,7 +257,7 @@ def test_the_end_of_stderr_explains_an_end_without_a_last_word() -> None:
     assert coder.explain(1, "log in" + "x" * 100_000) is None, "only its end counts"
 
 
-def test_signs_that_are_not_given_are_never_there() -> None:
+def test_omitted_signs_never_match() -> None:
     assert a_coder().parse(line(type="end")) == []
     assert a_coder().explain(1, "anything") is None
 
@@ -271,7 +271,7 @@ JSON = st.recursive(
 
 
 @given(said=JSON)
-def test_any_object_is_read_without_a_fault(said: Any) -> None:
+def test_any_object_is_parsed_without_an_error(said: Any) -> None:
     events = a_coder(output=EVERYTHING).parse(msgspec.json.encode(said).decode())
     assert all(isinstance(event, Event) for event in events)
 
@@ -279,11 +279,11 @@ def test_any_object_is_read_without_a_fault(said: Any) -> None:
 @pytest.mark.parametrize(
     "text", ["[" * 100_000, '{"a":' * 50_000, '{"a": "\\ud800"}', "\x00", "9" * 10_000, "{", "nul"]
 )
-def test_garbage_gives_nothing(text: str) -> None:
+def test_garbage_gives_no_event(text: str) -> None:
     assert a_coder(output=EVERYTHING).parse(text) == []
 
 
-def test_what_one_line_can_tell_is_bounded() -> None:
+def test_events_of_one_line_are_bounded() -> None:
     coder = a_coder(output={"tool": "a.*.*"})
     assert len(coder.parse(line(a=[["x"] * 100] * 100))) == 1000
     [event] = coder.parse(line(a=[["x" * 10_000]]))

@@ -30,23 +30,23 @@ def kept(type: str, **data: Any) -> list[Event]:
     return list(COPILOT.parse_transcript(json.dumps({"type": type, "data": data})))
 
 
-def test_the_prompt_is_its_input_and_nobody_is_asked() -> None:
+def test_prompt_is_passed_by_stdin_and_questions_are_disabled() -> None:
     command = COPILOT.command(an_order())
     assert command.argv == ("copilot", "--output-format=json", "--no-ask-user", "--no-auto-update")
     assert command.stdin == "mend it\n"
 
 
-def test_model_and_session_cannot_be_taken_for_options_and_the_users_own_come_last() -> None:
+def test_model_and_session_cannot_become_options_and_user_options_come_last() -> None:
     flags = ("--allow-tool", "a", "b")
     argv = COPILOT.command(an_order(model="-x", session="--y", permissions="skip", flags=flags)).argv
     assert argv[4:] == ("--model=-x", "--resume=--y", "--allow-all", *flags)
 
 
-def test_it_goes_on_in_its_session_after_a_signal_that_ends_its_tools() -> None:
+def test_copilot_resumes_its_session_and_is_stopped_by_sigterm() -> None:
     assert (COPILOT.steering, COPILOT.resumes, COPILOT.stop_steps) == (RESUME, SAME_CWD, (SIGTERM,))
 
 
-def test_an_account_has_a_folder_and_its_tokens_reach_the_program() -> None:
+def test_account_has_its_own_folder_and_its_tokens_reach_the_program() -> None:
     assert COPILOT.config_env("/accounts/a") == {"COPILOT_HOME": "/accounts/a"}
     signs = COPILOT.login_signs({"HOME": "/home/user"})
     assert "/home/user/.copilot/config.json" in signs
@@ -55,7 +55,7 @@ def test_an_account_has_a_folder_and_its_tokens_reach_the_program() -> None:
         assert any(fnmatch(name, pattern) for pattern in COPILOT.reads_env), name
 
 
-def test_a_sub_agents_words_and_context_are_not_the_agents() -> None:
+def test_text_and_context_of_a_sub_agent_are_not_those_of_the_agent() -> None:
     assert said("assistant.message", content="found it", parentToolCallId="call_1") == []
     line = {"type": "assistant.message", "agentId": "a-1", "data": {"content": "found it"}}
     assert list(COPILOT.parse(json.dumps(line))) == []
@@ -66,7 +66,7 @@ def test_a_sub_agents_words_and_context_are_not_the_agents() -> None:
     assert (own.context, own.window) == (900, 1000)
 
 
-def test_what_the_model_thought_comes_before_what_it_said() -> None:
+def test_thoughts_are_reported_before_text() -> None:
     assert said("assistant.message", content="so", reasoningText="hm") == [
         Event(kind=Kind.THINKING, text="hm"),
         Event(kind=Kind.TEXT, text="so"),
@@ -77,7 +77,7 @@ def test_what_the_model_thought_comes_before_what_it_said() -> None:
     ("properties", "tool"),
     [({"shell_error_category": "permission_denied"}, "shell"), ({"command": "create"}, "create"), ({}, "a tool")],
 )
-def test_a_tool_that_nobody_was_there_to_allow_is_denied(properties: dict[str, str], tool: str) -> None:
+def test_tool_is_denied_when_no_user_could_allow_it(properties: dict[str, str], tool: str) -> None:
     error = {"code": "denied", "message": "Permission denied because no interactive user response was available."}
     result, denied = said(
         "tool.execution_complete", success=False, error=error, toolTelemetry={"properties": properties}
@@ -86,7 +86,7 @@ def test_a_tool_that_nobody_was_there_to_allow_is_denied(properties: dict[str, s
     assert denied == Event(kind=Kind.DENIED, tool=tool)
 
 
-def test_a_tool_that_the_users_own_rules_forbid_raises_no_question() -> None:
+def test_tool_forbidden_by_user_rules_is_not_reported_as_denied() -> None:
     error = {"code": "denied", "message": "Permission to run this tool was denied due to the following rules: `shell`"}
     (result,) = said("tool.execution_complete", success=False, error=error)
     assert (result.kind, result.ok) == (Kind.TOOL_RESULT, False)
@@ -105,20 +105,20 @@ def test_a_tool_that_the_users_own_rules_forbid_raises_no_question() -> None:
         ({"errorType": "query", "statusCode": 503}, "overload"),
     ],
 )
-def test_why_it_gave_up_is_a_kind_of_limit(data: dict[str, Any], kind: str) -> None:
+def test_session_error_is_reported_as_a_limit(data: dict[str, Any], kind: str) -> None:
     assert said("session.error", message="sorry", **data) == [
         Event(kind=Kind.LIMIT, text="sorry", limit=Limit(kind=kind, text="sorry"))
     ]
 
 
-def test_a_full_context_and_a_plain_error_are_told_apart() -> None:
+def test_full_context_differs_from_other_errors() -> None:
     assert said("session.error", errorType="context_limit", message="full") == [
         Event(kind=Kind.CONTEXT_FULL, text="full")
     ]
     assert said("session.error", errorType="query", message="bad") == [Event(kind=Kind.ERROR, text="bad")]
 
 
-def test_a_refused_request_is_told_in_the_providers_words() -> None:
+def test_refused_request_is_reported_with_the_message_of_the_provider() -> None:
     message = json.dumps({"message": "slow down", "code": "rate_limit_exceeded"})
     assert said("model.call_failure", statusCode=429, errorMessage=message) == [
         Event(kind=Kind.LIMIT, text="slow down", limit=Limit(kind="rate", text="slow down"))
@@ -126,20 +126,20 @@ def test_a_refused_request_is_told_in_the_providers_words() -> None:
     assert said("model.call_failure", statusCode=418) == [Event(kind=Kind.ERROR, text="HTTP status 418")]
 
 
-def test_being_idle_is_no_last_word_and_being_interrupted_is_a_bad_one() -> None:
+def test_idle_is_no_last_word_and_an_interruption_is_a_bad_one() -> None:
     assert said("assistant.idle") == []
     assert COPILOT.result_needs_exit_0, "for the result that follows is a good one all the same"
     assert said("assistant.idle", aborted=True) == [Event(kind=Kind.RESULT, ok=False, text="it was interrupted")]
 
 
 @pytest.mark.parametrize("code", [None, "0", False, 0.0, [], 10**30])
-def test_only_an_exit_code_of_nought_is_a_good_last_word(code: object) -> None:
+def test_only_exit_code_0_is_a_good_last_word(code: object) -> None:
     words = COPILOT.parse(json.dumps({"type": "result", "sessionId": SESSION, "exitCode": code}))
     assert not any(event.ok for event in words)
     assert list(COPILOT.parse('{"type": "result"}')) == []
 
 
-def test_its_sessions_lie_in_folders_of_their_own(tmp_path: Path) -> None:
+def test_each_session_has_its_own_folder(tmp_path: Path) -> None:
     file = tmp_path / "session-state" / SESSION / "events.jsonl"
     file.parent.mkdir(parents=True)
     file.touch()
@@ -148,7 +148,7 @@ def test_its_sessions_lie_in_folders_of_their_own(tmp_path: Path) -> None:
     assert COPILOT.transcript("../*", "/srv/app", {"HOME": "/home/user"}) == ""
 
 
-def test_the_file_of_a_session_tells_the_tokens_of_all_its_models() -> None:
+def test_session_file_reports_tokens_of_all_models() -> None:
     fast = {"usage": {"inputTokens": 1120, "outputTokens": 30, "cacheReadTokens": 1000, "cacheWriteTokens": 20}}
     slow = {"usage": {"inputTokens": 10, "outputTokens": 5}}
     assert kept("session.shutdown", modelMetrics={"fast": fast, "slow": slow, "odd": 5}) == [
@@ -157,18 +157,18 @@ def test_the_file_of_a_session_tells_the_tokens_of_all_its_models() -> None:
     assert kept("session.shutdown") == []
 
 
-def test_the_file_of_a_session_tells_how_full_the_agents_own_context_is() -> None:
+def test_session_file_reports_the_context_of_the_main_agent() -> None:
     told = {"inputTokens": 1100, "maxPromptTokens": 128_000}
     assert kept("session.usage_record", usage=told) == [Event(kind=Kind.USAGE, context=1100, window=128_000)]
     assert kept("session.usage_record", usage={**told, "parentToolCallId": "call_1"}) == []
 
 
-def test_what_the_stream_tells_is_not_read_again_from_the_file() -> None:
+def test_session_file_repeats_no_event_of_the_stream() -> None:
     assert [event for line in lines_of("copilot", "ok") for event in COPILOT.parse_transcript(line)] == []
     assert list(COPILOT.parse_transcript("{")) == []
 
 
-def test_where_nobody_is_logged_in_it_says_so_on_stderr() -> None:
+def test_missing_login_is_explained_from_stderr() -> None:
     stderr = "Error: No authentication information found.\n\n  • Start 'copilot' and run the '/login' command\n"
     limit = COPILOT.explain(1, stderr)
     assert limit is not None and limit.limit is not None and limit.limit.kind == "auth"

@@ -51,12 +51,12 @@ def test_each_kind_of_line_gives_its_event(kind: str) -> None:
     assert list(parse(json.dumps(line))) == [event]
 
 
-def test_a_turn_gives_as_many_events_as_it_has_parts() -> None:
+def test_turn_gives_one_event_per_part() -> None:
     parts = [line for line, _ in STREAM.values()]
     assert list(parse(json.dumps({"type": "turn", "parts": parts}))) == [event for _, event in STREAM.values()]
 
 
-def test_a_reset_may_be_told_in_seconds() -> None:
+def test_reset_may_be_given_in_seconds() -> None:
     (event,) = parse('{"type": "limit", "resets_at": 1772359200}')
     assert event.limit == Limit(kind="rate", resets_at=datetime(2026, 3, 1, 10, tzinfo=UTC))
 
@@ -83,7 +83,7 @@ def test_garbage_gives_no_event() -> None:
     assert {line: found for line in GARBAGE if (found := list(parse(line)))} == {}
 
 
-def test_half_characters_and_nuls_do_not_get_through() -> None:
+def test_half_surrogate_pairs_and_nuls_are_removed() -> None:
     (event,) = parse('{"type": "text", "text": "a\\ud800\\u0000b\\n"}')
     assert event.text == "a?b\n"
     (event,) = parse('{"type": "tool_use", "tool": "x", "input": {"\\ud800": ["\\udfff"]}}')
@@ -117,7 +117,7 @@ def mutated(draw: st.DrawFn) -> str:
 
 @settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(mutated())
-def test_a_mutated_line_never_raises_and_what_it_gives_can_be_kept(line: str) -> None:
+def test_mutated_line_never_raises_and_its_events_can_be_stored(line: str) -> None:
     for event in parse(line):
         json.dumps({**event.as_dict(), "usage": None, "limit": None}, allow_nan=False).encode()
         event.text.encode()

@@ -106,7 +106,7 @@ def begun(tmp_path: Path) -> Iterator[Any]:
         each.close()
 
 
-def test_it_works_on_its_prompt_and_then_waits(begun: Any) -> None:
+def test_demo_works_on_its_prompt_and_then_waits(begun: Any) -> None:
     terminal = begun("-x 'it' $(id)\ndemo: pause=0", fresh="s-1")
     terminal.wait_look(READY)
     kinds = terminal.kinds()
@@ -117,7 +117,7 @@ def test_it_works_on_its_prompt_and_then_waits(begun: Any) -> None:
     assert terminal.process.poll() is None
 
 
-def test_it_leaves_the_task_to_whoever_watches_unless_it_is_told_to_close_it(begun: Any) -> None:
+def test_demo_closes_its_task_only_when_it_is_told_to(begun: Any) -> None:
     leaving, closing = begun("demo: pause=0"), begun("demo: pause=0 close")
     for terminal in (leaving, closing):
         terminal.wait_look(READY)
@@ -125,7 +125,7 @@ def test_it_leaves_the_task_to_whoever_watches_unless_it_is_told_to_close_it(beg
     assert closing.closed.read_text().startswith("close fleet-a --reason")
 
 
-def test_a_paste_of_several_lines_is_one_message_and_enter_sends_it(begun: Any) -> None:
+def test_paste_of_several_lines_is_one_message_sent_by_enter(begun: Any) -> None:
     terminal = begun("")
     terminal.wait_look(READY)
     terminal.write(b"\x1b[200~one\ntwo\x1b[201~")
@@ -136,7 +136,7 @@ def test_a_paste_of_several_lines_is_one_message_and_enter_sends_it(begun: Any) 
     assert terminal.delivered() == ["one\ntwo"]
 
 
-def test_what_is_said_while_it_works_is_its_next_turn(begun: Any) -> None:
+def test_message_during_work_becomes_the_next_turn(begun: Any) -> None:
     terminal = begun("go\ndemo: steps=4 pause=0.2")
     terminal.wait("Step 1")
     terminal.write(b"\x1b[200~" + b"long " * 40_000 + b"\x1b[201~\r")
@@ -147,7 +147,7 @@ def test_what_is_said_while_it_works_is_its_next_turn(begun: Any) -> None:
 
 
 @pytest.mark.parametrize(("key", "words"), [(b"y", "Using write."), (b"n", "I was not allowed to.")])
-def test_a_question_waits_for_a_key_and_a_paste_is_none(key: bytes, words: str, begun: Any) -> None:
+def test_question_waits_for_a_key_and_ignores_a_paste(key: bytes, words: str, begun: Any) -> None:
     terminal = begun("demo: question steps=1 pause=0")
     terminal.wait("(y/n)")
     terminal.write(b"\x1b[200~y\x1b[201~\r")
@@ -159,7 +159,7 @@ def test_a_question_waits_for_a_key_and_a_paste_is_none(key: bytes, words: str, 
     assert words in [text for _, text in terminal.kinds()]
 
 
-def test_an_interruption_ends_the_turn_and_two_end_it(begun: Any) -> None:
+def test_one_interruption_ends_the_turn_and_two_end_the_demo(begun: Any) -> None:
     terminal = begun("demo: hang=middle pause=0")
     terminal.wait("Step 1")
     terminal.write(b"\x03")
@@ -174,7 +174,7 @@ def test_an_interruption_ends_the_turn_and_two_end_it(begun: Any) -> None:
 
 
 @pytest.mark.parametrize("words", [b"exit\r", b"\x04"])
-def test_it_ends_when_it_is_told_to(words: bytes, begun: Any) -> None:
+def test_demo_ends_when_it_is_told_to(words: bytes, begun: Any) -> None:
     terminal = begun("")
     terminal.wait_look(READY)
     terminal.write(words)
@@ -183,14 +183,14 @@ def test_it_ends_when_it_is_told_to(words: bytes, begun: Any) -> None:
     assert shown.rindex("\x1b[?2004l") > shown.rindex("\x1b[?2004h")
 
 
-def test_a_signal_ends_it(begun: Any) -> None:
+def test_signal_ends_the_demo(begun: Any) -> None:
     terminal = begun("demo: hang=middle")
     terminal.wait("Step 1")
     terminal.process.send_signal(signal.SIGTERM)
     assert terminal.ended() == 128 + signal.SIGTERM
 
 
-def test_a_long_prompt_is_worked_on_like_a_short_one(begun: Any) -> None:
+def test_long_prompt_is_processed_like_a_short_one(begun: Any) -> None:
     prompt = "x" * 150_000 + "\ndemo: steps=1 pause=0"
     terminal = begun(prompt)
     terminal.wait_look(READY)
@@ -198,14 +198,14 @@ def test_a_long_prompt_is_worked_on_like_a_short_one(begun: Any) -> None:
     assert "Step 1 of 1" in terminal.out
 
 
-def test_nothing_it_shows_moves_the_cursor_of_whoever_looks(begun: Any) -> None:
+def test_demo_prints_no_cursor_movement(begun: Any) -> None:
     terminal = begun("\x1b[2J\x1b]0;title\x07 evil\ndemo: pause=0")
     terminal.wait_look(READY)
     assert "\x1b[2J" not in terminal.out and "\x1b]0" not in terminal.out
     assert json.dumps(terminal.delivered()) == json.dumps(["\x1b[2J\x1b]0;title\x07 evil\ndemo: pause=0"])
 
 
-def test_without_a_terminal_it_says_so(tmp_path: Path) -> None:
+def test_demo_reports_a_missing_terminal(tmp_path: Path) -> None:
     command = load("demo").terminal(Order(task=a_task(), prompt="x", folder=str(tmp_path)))
     assert command is not None
     ran = subprocess.run(command.argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)

@@ -36,7 +36,7 @@ def typed(*pieces: bytes) -> tuple[list[str], str]:
         (b"\xff\r", ["\ufffd"], ""),
     ],
 )
-def test_what_is_typed_becomes_messages_in_whatever_pieces_it_comes(data: bytes, said: list[str], rest: str) -> None:
+def test_typed_input_becomes_messages_in_any_chunks(data: bytes, said: list[str], rest: str) -> None:
     assert typed(data) == (said, rest)
     assert typed(*(bytes([byte]) for byte in data)) == (said, rest)
     choose = random.Random(data)
@@ -46,5 +46,5 @@ def test_what_is_typed_becomes_messages_in_whatever_pieces_it_comes(data: bytes,
         assert typed(*pieces) == (said, rest)
 
 
-def test_a_paste_without_an_end_is_bounded() -> None:
+def test_paste_without_an_end_is_bounded() -> None:
     assert typed(ON, *[b"x" * 100_000] * 12) == ([], "x" * LONGEST)

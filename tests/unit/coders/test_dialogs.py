@@ -33,7 +33,7 @@ def answer(folder: Path, name: str = "a.json") -> None:
     pre_answer(Asking(name, {"x": 1}), str(folder), "/project", {})
 
 
-def test_a_new_folder_gets_all_answers_and_only_its_owner_reads_them(tmp_path: Path) -> None:
+def test_new_folder_gets_all_answers_with_private_modes(tmp_path: Path) -> None:
     pre_answer(load("claude"), str(tmp_path / "new"), str(tmp_path), KEY)
     known = json.loads((tmp_path / "new" / ".claude.json").read_text())
     assert known == {
@@ -46,7 +46,7 @@ def test_a_new_folder_gets_all_answers_and_only_its_owner_reads_them(tmp_path: P
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [".claude.json", "settings.json"]
 
 
-def test_what_is_there_is_kept_and_added_to(tmp_path: Path) -> None:
+def test_existing_answers_are_kept_and_extended(tmp_path: Path) -> None:
     path = tmp_path / ".claude.json"
     before = {
         "numStartups": 7,
@@ -65,7 +65,7 @@ def test_what_is_there_is_kept_and_added_to(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o644
 
 
-def test_what_is_answered_already_is_not_written_again(tmp_path: Path) -> None:
+def test_answered_file_is_not_written_again(tmp_path: Path) -> None:
     for coder in (load("claude"), load("codex")):
         pre_answer(coder, str(tmp_path), "/project", KEY)
         before = {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in tmp_path.iterdir()}
@@ -83,7 +83,7 @@ def test_what_is_answered_already_is_not_written_again(tmp_path: Path) -> None:
         ("\udcff", "is not UTF-8"),
     ],
 )
-def test_a_broken_file_is_refused_and_left_as_it_is(text: str, problem: str, tmp_path: Path) -> None:
+def test_broken_file_is_refused_and_unchanged(text: str, problem: str, tmp_path: Path) -> None:
     path = tmp_path / ".claude.json"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(FleetError, match=problem) as refused:
@@ -93,7 +93,7 @@ def test_a_broken_file_is_refused_and_left_as_it_is(text: str, problem: str, tmp
     assert not (tmp_path / ".claude.json.lock").exists()
 
 
-def test_no_link_is_followed_out_of_the_folder(tmp_path: Path) -> None:
+def test_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     inside, outside = tmp_path / "inside", tmp_path / "outside.json"
     inside.mkdir()
     outside.write_text("{}")
@@ -107,20 +107,20 @@ def test_no_link_is_followed_out_of_the_folder(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["inside", "outside.json"]
 
 
-def test_a_folder_that_is_itself_reached_by_a_link_is_fine(tmp_path: Path) -> None:
+def test_folder_reached_by_a_link_is_accepted(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     answer(tmp_path / "link")
     assert json.loads((tmp_path / "real" / "a.json").read_text()) == {"x": 1}
 
 
-def test_something_else_in_the_files_place_is_refused_at_once(tmp_path: Path) -> None:
+def test_other_kind_of_file_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.json")
     with pytest.raises(FleetError, match="no file that a coder wrote"):
         answer(tmp_path)
 
 
-def test_many_at_once_lose_nothing(tmp_path: Path) -> None:
+def test_concurrent_writers_lose_no_answer(tmp_path: Path) -> None:
     (tmp_path / ".claude.json").write_text("{}")
     claude = load("claude")
     threads = [
@@ -135,7 +135,7 @@ def test_many_at_once_lose_nothing(tmp_path: Path) -> None:
     assert sorted(known["projects"]) == sorted(f"/project-{number}" for number in range(20))
 
 
-def test_a_coder_that_writes_the_file_itself_is_waited_for(tmp_path: Path) -> None:
+def test_lock_held_by_the_coder_is_waited_for(tmp_path: Path) -> None:
     path, lock = tmp_path / "a.json", tmp_path / "a.json.lock"
     lock.mkdir()
     thread = threading.Thread(target=answer, args=(tmp_path,))
@@ -149,7 +149,7 @@ def test_a_coder_that_writes_the_file_itself_is_waited_for(tmp_path: Path) -> No
     assert not lock.exists()
 
 
-def test_the_lock_of_one_that_died_is_taken_over(tmp_path: Path) -> None:
+def test_lock_of_a_dead_process_is_taken_over(tmp_path: Path) -> None:
     lock = tmp_path / "a.json.lock"
     lock.mkdir()
     long_ago = time.time() - dialogs.STALE_SECONDS - 1
@@ -158,7 +158,7 @@ def test_the_lock_of_one_that_died_is_taken_over(tmp_path: Path) -> None:
     assert (tmp_path / "a.json").exists() and not lock.exists()
 
 
-def test_a_lock_that_is_never_released_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lock_that_is_never_released_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dialogs, "PATIENCE_SECONDS", 0.1)
     (tmp_path / "a.json.lock").mkdir()
     with pytest.raises(FleetError, match=r"a\.json\.lock is held by another program"):
@@ -175,7 +175,7 @@ TOMLS = {
 
 
 @pytest.mark.parametrize("name", TOMLS)
-def test_lines_are_put_into_toml_and_its_comments_stay(name: str, tmp_path: Path) -> None:
+def test_lines_are_added_to_toml_and_comments_kept(name: str, tmp_path: Path) -> None:
     text, path = TOMLS[name], tmp_path / "config.toml"
     path.write_text(text)
     pre_answer(load("codex"), str(tmp_path), "/project", {})
@@ -190,7 +190,7 @@ def test_lines_are_put_into_toml_and_its_comments_stay(name: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("text", ["notice = {mine = 1}\n", "[notice]\nhide_rate_limit_model_nudge = false\n"])
-def test_toml_that_cannot_be_added_to_is_left_as_it_is(text: str, tmp_path: Path) -> None:
+def test_toml_that_cannot_be_extended_is_unchanged(text: str, tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text(text)
     with pytest.raises(FleetError, match="cannot add to") as refused:
@@ -205,7 +205,7 @@ def test_broken_toml_is_refused(tmp_path: Path) -> None:
         pre_answer(load("codex"), str(tmp_path), "/project", {})
 
 
-def test_a_folder_is_trusted_in_the_users_own_file(tmp_path: Path) -> None:
+def test_folder_is_trusted_in_the_file_of_the_user(tmp_path: Path) -> None:
     claude = load("claude")
     (tmp_path / ".claude.json").write_text('{"mine": 1}')
     assert trust_folder(claude, claude.config_folder({"HOME": str(tmp_path)}), str(tmp_path / "worktrees"))
@@ -214,7 +214,7 @@ def test_a_folder_is_trusted_in_the_users_own_file(tmp_path: Path) -> None:
     assert claude.config_folder({"HOME": "/h", "CLAUDE_CONFIG_DIR": "/c"}) == "/c"
 
 
-def test_a_coder_that_asks_for_no_trust_needs_none(tmp_path: Path) -> None:
+def test_coder_without_trust_dialog_writes_no_file(tmp_path: Path) -> None:
     demo = load("demo")
     assert trust_folder(demo, demo.config_folder({"HOME": str(tmp_path)}), "/w") is False
     pre_answer(demo, str(tmp_path), "/w", {})

@@ -29,7 +29,7 @@ def failed(message: str) -> list[Event]:
     return said(type="result", status="error", error={"type": "unknown", "message": message}, stats={})
 
 
-def test_the_prompt_is_its_input_and_its_session_is_gone_on_with_in_its_directory() -> None:
+def test_prompt_is_passed_by_stdin_and_sessions_resume_in_their_directory() -> None:
     command = GEMINI.command(an_order(session="s", model="-x", flags=("--policy", "a", "b")))
     options = ("--output-format=stream-json", "--model=-x", "--resume=s")
     assert command.argv == ("gemini", "--policy", "a", "b", *options), "the next option ends the user's list"
@@ -37,7 +37,7 @@ def test_the_prompt_is_its_input_and_its_session_is_gone_on_with_in_its_director
     assert (GEMINI.steering, GEMINI.resumes) == (RESUME, SAME_CWD)
 
 
-def test_only_who_skips_permissions_trusts_the_directory_unseen() -> None:
+def test_directory_is_trusted_only_when_permissions_are_skipped() -> None:
     skipping, asking = GEMINI.command(an_order(permissions="skip")), GEMINI.command(an_order(permissions="user"))
     assert "--approval-mode=yolo" in skipping.argv
     assert skipping.env["GEMINI_CLI_TRUST_WORKSPACE"] == "true"
@@ -45,12 +45,12 @@ def test_only_who_skips_permissions_trusts_the_directory_unseen() -> None:
     assert "GEMINI_CLI_TRUST_WORKSPACE" not in asking.env
 
 
-def test_it_is_one_process_so_that_a_signal_reaches_it() -> None:
+def test_gemini_is_one_process_so_signals_reach_it() -> None:
     assert GEMINI.command(an_order()).env["GEMINI_CLI_NO_RELAUNCH"] == "true"
     assert GEMINI.stop_steps == (signal.SIGTERM, signal.SIGTERM)
 
 
-def test_its_retries_are_cut_by_defaults_which_it_takes_from_root_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retries_are_limited_by_a_defaults_file_that_only_root_may_provide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     command = GEMINI.command(an_order(folder="/runs/1"))
     ((name, content),) = command.files.items()
@@ -62,7 +62,7 @@ def test_its_retries_are_cut_by_defaults_which_it_takes_from_root_alone(monkeypa
     assert command.files == {} and "GEMINI_CLI_SYSTEM_DEFAULTS_PATH" not in command.env
 
 
-def test_what_it_says_goes_on_where_it_ended_and_the_prompt_is_not_its_own() -> None:
+def test_text_deltas_are_joined_and_the_prompt_is_not_reported() -> None:
     told = [event for line in lines_of("gemini", "ok") for event in GEMINI.parse(line)]
     assert [(event.text, event.delta) for event in told if event.kind == Kind.TEXT] == [
         ("Working on it.", True),
@@ -71,7 +71,7 @@ def test_what_it_says_goes_on_where_it_ended_and_the_prompt_is_not_its_own() -> 
     assert said(type="message", role="assistant", content="whole") == [Event(kind=Kind.TEXT, text="whole")]
 
 
-def test_a_tool_is_known_by_its_call_and_by_its_result() -> None:
+def test_tool_call_and_tool_result_have_the_same_id() -> None:
     told = [event for line in lines_of("gemini", "ok") for event in GEMINI.parse(line)]
     use, result = (event for event in told if event.kind in (Kind.TOOL_USE, Kind.TOOL_RESULT))
     assert (use.tool, use.data["description"]) == ("run_shell_command", "scripted")
@@ -83,19 +83,19 @@ def a_result(name: str, why: str) -> list[Event]:
     return said(type="tool_result", tool_id=f"{name}__{name}_17_0", status="error", output="no", error=error)
 
 
-def test_a_tool_it_left_out_or_refused_was_not_allowed() -> None:
+def test_unregistered_or_refused_tool_is_denied() -> None:
     for name, why in (("write_file", "tool_not_registered"), ("read_file", "policy_violation")):
         result, denied = a_result(name, why)
         assert (result.kind, result.ok) == (Kind.TOOL_RESULT, False)
         assert (denied.kind, denied.tool) == (Kind.DENIED, name)
 
 
-def test_a_tool_that_failed_or_that_the_model_made_up_was_not_refused() -> None:
+def test_failed_or_invented_tool_is_not_denied() -> None:
     for name, why in (("make_coffee", "tool_not_registered"), ("write_file", "permission_denied")):
         assert [event.kind for event in a_result(name, why)] == [Kind.TOOL_RESULT]
 
 
-def test_thoughts_are_output_and_the_cache_is_not_input_too() -> None:
+def test_thoughts_count_as_output_and_cached_tokens_not_as_input() -> None:
     stats = {"total_tokens": 2281, "input_tokens": 2201, "output_tokens": 60, "cached": 2000, "input": 201}
     (last,) = said(type="result", status="success", stats=stats)
     assert last.usage == Usage(input=201, output=80, cache_read=2000), "of this run alone: no total of the session"
@@ -113,13 +113,13 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("text", REFUSALS)
-def test_a_refused_request_tells_its_limit_and_then_the_end(text: str) -> None:
+def test_refused_request_reports_its_limit_before_its_end(text: str) -> None:
     limited, last = failed(text)
     assert limited.limit is not None and (limited.limit.kind, limited.limit.text) == (REFUSALS[text], text)
     assert (last.kind, last.ok, last.text) == (Kind.RESULT, False, text)
 
 
-def test_an_end_for_another_reason_has_no_limit_and_anything_but_success_is_no_success() -> None:
+def test_other_failures_have_no_limit_and_only_success_is_good() -> None:
     assert [event.kind for event in failed("Reached max session turns for this session.")] == [Kind.RESULT]
     for status in ("error", "Success", None, True, ""):
         assert [event.ok for event in said(type="result", status=status)] == [False]
@@ -129,7 +129,7 @@ def test_an_end_for_another_reason_has_no_limit_and_anything_but_success_is_no_s
 
 
 @pytest.mark.parametrize(("status", "kind"), [(41, "auth"), (173, "rate"), (244, "overload"), (145, "auth")])
-def test_an_exit_code_tells_the_limit_where_the_stream_did_not(status: int, kind: str) -> None:
+def test_exit_code_gives_the_limit_when_the_stream_did_not(status: int, kind: str) -> None:
     event = GEMINI.explain(status, "\x1b[31mit said so\x1b[0m\n")
     assert event is not None and event.limit is not None
     assert event.limit.kind == kind
@@ -137,7 +137,7 @@ def test_an_exit_code_tells_the_limit_where_the_stream_did_not(status: int, kind
 
 
 @pytest.mark.parametrize(("status", "advice"), [(55, "trust it in gemini"), (42, "session"), (53, "maxSessionTurns")])
-def test_an_exit_code_tells_what_to_do(status: int, advice: str) -> None:
+def test_exit_code_gives_advice(status: int, advice: str) -> None:
     event = GEMINI.explain(status, "so it is")
     assert event is not None and event.kind == Kind.ERROR
     assert advice in event.text and event.text.endswith(": so it is")
@@ -146,7 +146,7 @@ def test_an_exit_code_tells_what_to_do(status: int, advice: str) -> None:
 WAITING = "Attempt 4 failed: {}. Retrying after 20384ms...\n"
 
 
-def test_one_that_was_stopped_while_it_waited_to_try_again_met_a_limit() -> None:
+def test_run_stopped_while_waiting_to_retry_reports_a_limit() -> None:
     before = WAITING.format('{"error":{"code":500}}')
     event = GEMINI.explain(0, before + WAITING.format("Resource has been exhausted.\nSuggested retry after 20s."))
     assert event is not None and event.limit is not None
@@ -155,20 +155,20 @@ def test_one_that_was_stopped_while_it_waited_to_try_again_met_a_limit() -> None
     assert odd is not None and odd.kind == Kind.ERROR
 
 
-def test_one_that_went_on_after_a_failed_attempt_did_not_end_for_it() -> None:
+def test_recovered_attempt_does_not_explain_the_end() -> None:
     later = WAITING.format("Resource has been exhausted.") + "Error executing tool write_file: no space left\n"
     assert GEMINI.explain(1, later) is None
     assert GEMINI.explain(0, "") is None and GEMINI.explain(None, "x" * 100_000) is None
 
 
-def test_its_login_lies_in_a_folder_within_the_accounts_own() -> None:
+def test_login_is_in_a_folder_within_the_account_folder() -> None:
     assert "/h/.gemini/oauth_creds.json" in GEMINI.login_signs({"HOME": "/h"})
     signs = GEMINI.login_signs({"HOME": "/h", **GEMINI.config_env("/a")})
     assert "/a/.gemini/oauth_creds.json" in signs and "GEMINI_API_KEY" in signs
     assert not any(sign.startswith("/h") for sign in signs)
 
 
-def test_its_agents_get_what_it_reads_and_nothing_of_one_around_fleet() -> None:
+def test_agents_get_only_the_variables_that_gemini_reads() -> None:
     def passed(name: str) -> bool:
         return any(fnmatchcase(name, pattern) for pattern in GEMINI.reads_env)
 
@@ -176,13 +176,13 @@ def test_its_agents_get_what_it_reads_and_nothing_of_one_around_fleet() -> None:
     assert not any(map(passed, ("GEMINI_CLI", "GEMINI_CLI_IDE_SERVER_PORT", "OPENAI_API_KEY")))
 
 
-def test_a_model_that_is_down_is_told_from_the_traces_on_stderr() -> None:
+def test_unavailable_model_is_recognized_from_stderr() -> None:
     trace = "ApiError: got status: 500\n    at throwErrorIfNotOK (file:///cli.js:1:2)\n    at process"
     event = GEMINI.explain(None, f"Attempt 2 failed with status 500. Retrying with backoff... {trace}\n")
     assert event is not None and event.limit is not None and event.limit.kind == "overload"
     assert "throwErrorIfNotOK" not in event.text
 
 
-def test_its_own_models_have_its_window_and_others_none() -> None:
+def test_context_window_is_known_only_for_gemini_models() -> None:
     assert GEMINI.window("gemini-2.5-flash") == GEMINI.window("") == 1_048_576
     assert GEMINI.window("gemma-3") is None

@@ -34,7 +34,7 @@ def ended(**message: Any) -> list[Event]:
     return said(type="agent_end", messages=[{**ANSWER, **message}])
 
 
-def test_the_prompt_is_its_input_and_its_extension_lies_in_the_runs_folder() -> None:
+def test_prompt_is_passed_by_stdin_and_the_extension_is_in_the_run_folder() -> None:
     command = PI.command(an_order(folder="/runs/1"))
     (name,) = command.files
     assert command.argv == ("pi", "--print", "--mode", "json", "--extension", f"/runs/1/{name}")
@@ -43,18 +43,18 @@ def test_the_prompt_is_its_input_and_its_extension_lies_in_the_runs_folder() -> 
     assert homeless.argv == ("pi", "--print", "--mode", "json") and homeless.files == {}
 
 
-def test_model_and_session_cannot_be_taken_for_options_and_the_users_own_come_last() -> None:
+def test_model_and_session_cannot_become_options_and_user_options_come_last() -> None:
     argv = PI.command(an_order(model="openai/gpt", session="s-1", flags=("--tools", "read"))).argv
     assert argv[4:] == ("--model", "openai/gpt", "--session", "s-1", "--tools", "read")
     odd = PI.command(an_order(model="--offline", session="@file")).argv
     assert odd[4:] == ("--model", " --offline", "--session", " @file")
 
 
-def test_it_goes_on_in_its_session_after_a_signal_that_ends_its_tools() -> None:
+def test_pi_resumes_its_session_and_is_stopped_by_a_signal() -> None:
     assert (PI.steering, PI.resumes, PI.stop_steps) == (RESUME, SAME_CWD, (SIGTERM,))
 
 
-def test_an_account_has_a_folder_and_its_keys_reach_the_program() -> None:
+def test_account_has_its_own_folder_and_its_keys_reach_the_program() -> None:
     assert PI.config_env("/accounts/a") == {"PI_CODING_AGENT_DIR": "/accounts/a"}
     assert "/accounts/a/auth.json" in PI.login_signs(PI.config_env("/accounts/a"))
     signs = PI.login_signs({"HOME": "/home/user", "GROQ_API_KEY": "x"})
@@ -63,7 +63,7 @@ def test_an_account_has_a_folder_and_its_keys_reach_the_program() -> None:
         assert any(fnmatch(name, pattern) for pattern in PI.reads_env), name
 
 
-def test_its_sessions_lie_in_folders_named_after_directories(tmp_path: Path) -> None:
+def test_session_files_are_in_folders_named_after_directories(tmp_path: Path) -> None:
     file = tmp_path / "sessions" / "--srv-app--" / f"2026-11-16T02-09-02-378Z_{SESSION}.jsonl"
     file.parent.mkdir(parents=True)
     file.touch()
@@ -81,7 +81,7 @@ def test_its_sessions_lie_in_folders_named_after_directories(tmp_path: Path) -> 
         ('529 {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}', "overload"),
     ],
 )
-def test_a_refused_request_is_a_kind_of_limit(complaint: str, kind: str) -> None:
+def test_refused_request_is_reported_as_a_limit(complaint: str, kind: str) -> None:
     assert ended(stopReason="error", errorMessage=complaint) == [
         Event(kind=Kind.LIMIT, text=complaint, limit=Limit(kind=kind, text=complaint)),
         Event(kind=Kind.RESULT, ok=False, text=complaint),
@@ -100,7 +100,7 @@ def test_a_refused_request_is_a_kind_of_limit(complaint: str, kind: str) -> None
         ({"stopReason": None}, "it ended in the midst of its work"),
     ],
 )
-def test_an_end_that_the_model_did_not_choose_is_a_bad_last_word(message: dict[str, Any], text: str) -> None:
+def test_end_not_chosen_by_the_model_is_a_bad_last_word(message: dict[str, Any], text: str) -> None:
     assert ended(**message) == [Event(kind=Kind.RESULT, ok=False, text=text)]
 
 
@@ -110,17 +110,17 @@ def test_the_last_message_is_the_last_word() -> None:
     assert said(type="agent_end", messages=[]) == said(type="agent_end") == []
 
 
-def test_another_try_takes_the_last_word_back() -> None:
+def test_retry_revokes_the_last_word() -> None:
     assert said(type="agent_start") == [Event(kind=Kind.SESSION_STARTED)]
 
 
-def test_pi_itself_knows_best_when_a_context_is_full() -> None:
+def test_full_context_is_taken_from_pi() -> None:
     (full,) = said(type="compaction_start", reason="overflow")
     assert full.kind == Kind.CONTEXT_FULL
     assert said(type="compaction_start", reason="threshold") == []
 
 
-def test_a_message_tells_thoughts_words_tokens_and_cost() -> None:
+def test_message_reports_thoughts_text_tokens_and_cost() -> None:
     usage = {"input": 100, "output": 30, "cacheRead": 1000, "cacheWrite": 20, "cost": {"total": 0.5}}
     content = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "so"}, {"type": "toolCall", "id": "x"}]
     message = {**ANSWER, "content": content, "usage": usage, "responseId": "r-1"}
@@ -133,14 +133,14 @@ def test_a_message_tells_thoughts_words_tokens_and_cost() -> None:
     assert said(type="message_end", message={**message, "role": "user"}) == []
 
 
-def test_a_tool_that_failed_is_told_from_one_that_did_not() -> None:
+def test_failed_tool_differs_from_a_successful_one() -> None:
     result = {"content": [{"type": "text", "text": "no such file"}]}
     line = {"type": "tool_execution_end", "toolCallId": "c", "toolName": "read", "result": result}
     oks = [event.ok for is_error in (True, False, None) for event in said(**line, isError=is_error)]
     assert oks == [False, True, False]
 
 
-def test_where_nobody_is_logged_in_it_says_so_on_stderr() -> None:
+def test_missing_login_is_explained_from_stderr() -> None:
     limit = PI.explain(1, "No API key found for anthropic.\n\nUse /login to log into a provider.\n")
     assert limit is not None and limit.limit is not None and limit.limit.kind == "auth"
     assert PI.explain(1, 'Error: Model "x" not found.\n') == Event(kind=Kind.ERROR, text='Error: Model "x" not found.')
@@ -165,7 +165,7 @@ def extended(tmp_path: Path, program: str) -> str:
     return done.stdout
 
 
-def test_the_extension_leaves_out_what_is_told_again_and_again(tmp_path: Path) -> None:
+def test_extension_drops_repeated_updates(tmp_path: Path) -> None:
     lines = lines_of("pi", "ok-without-extension")
     printed = extended(tmp_path, f"for (const said of {json.dumps([json.loads(line) for line in lines])}) print(said);")
     kinds = [json.loads(line)["type"] for line in printed.splitlines()]
@@ -177,14 +177,14 @@ def test_the_extension_leaves_out_what_is_told_again_and_again(tmp_path: Path) -
     assert [event for line in printed.splitlines() for event in PI.parse(line)] == whole
 
 
-def test_the_extension_keeps_only_the_last_of_all_messages(tmp_path: Path) -> None:
+def test_extension_keeps_only_the_last_of_all_messages(tmp_path: Path) -> None:
     messages = [{**ANSWER, "content": [{"type": "text", "text": "x" * 1000}]}] * 100 + [ANSWER]
     printed = extended(tmp_path, f"print({json.dumps({'type': 'agent_end', 'messages': messages})});")
     assert len(printed) < 1000
     assert PI.parse(printed) == [Event(kind=Kind.RESULT, ok=True, text="done")]
 
 
-def test_the_extension_gives_a_sign_of_life_every_few_seconds(tmp_path: Path) -> None:
+def test_extension_prints_a_heartbeat_every_few_seconds(tmp_path: Path) -> None:
     printed = extended(
         tmp_path,
         "let now = 1e9; Date.now = () => now;\n"
@@ -194,14 +194,14 @@ def test_the_extension_gives_a_sign_of_life_every_few_seconds(tmp_path: Path) ->
     assert PI.parse(printed) == []
 
 
-def test_the_extension_tells_how_much_fits_into_the_context(tmp_path: Path) -> None:
+def test_extension_reports_the_context_window(tmp_path: Path) -> None:
     printed = extended(tmp_path, "heard.session_start({}, { model: { id: 'm-1', contextWindow: 128000 } });")
     assert PI.parse(printed) == [Event(kind=Kind.SESSION_STARTED, data={"model": "m-1"}, window=128_000)]
     unknown = extended(tmp_path, "heard.session_start({}, {});")
     assert PI.parse(unknown) == [Event(kind=Kind.SESSION_STARTED, data={"model": ""})]
 
 
-def test_the_extension_lets_no_library_wait_within_a_request(tmp_path: Path) -> None:
+def test_extension_disables_waits_of_the_library_within_a_request(tmp_path: Path) -> None:
     printed = extended(
         tmp_path,
         """

@@ -24,7 +24,7 @@ def read(scenario: str) -> list[Event]:
     return [event for line in lines_of("qwen", scenario) for event in QWEN.parse(line)]
 
 
-def test_the_prompt_is_its_input_and_its_session_is_gone_on_with_after_a_signal() -> None:
+def test_prompt_is_passed_by_stdin_and_the_session_resumes_after_a_signal() -> None:
     command = QWEN.command(an_order())
     assert command.argv == ("qwen", "--output-format=stream-json")
     assert (command.stdin, command.keep_stdin) == ("mend it\n", False)
@@ -32,13 +32,13 @@ def test_the_prompt_is_its_input_and_its_session_is_gone_on_with_after_a_signal(
     assert QWEN.message("x") == QWEN.interruption() == ""
 
 
-def test_model_and_session_cannot_be_taken_for_options_and_the_users_own_come_last() -> None:
+def test_model_and_session_cannot_become_options_and_user_options_come_last() -> None:
     flags = ("--allowed-tools", "a", "b")
     argv = QWEN.command(an_order(model="-x", session="--y", permissions="skip", flags=flags)).argv
     assert argv[2:] == ("--model=-x", "--resume=--y", "--approval-mode=yolo", *flags)
 
 
-def test_its_defaults_lie_in_the_runs_folder_below_the_users_own_settings() -> None:
+def test_defaults_are_in_the_run_folder_with_lower_priority_than_user_settings() -> None:
     command = QWEN.command(an_order(folder="/runs/1"))
     (name,) = command.files
     assert command.env["QWEN_CODE_SYSTEM_DEFAULTS_PATH"] == f"/runs/1/{name}"
@@ -50,13 +50,13 @@ def test_its_defaults_lie_in_the_runs_folder_below_the_users_own_settings() -> N
     assert homeless.files == {} and "QWEN_CODE_SYSTEM_DEFAULTS_PATH" not in homeless.env
 
 
-def test_it_is_one_process_and_does_not_wait_for_hours() -> None:
+def test_qwen_is_one_process_with_limited_retries() -> None:
     env = QWEN.command(an_order()).env
     assert env["QWEN_CODE_NO_RELAUNCH"] == "true"
     assert env["QWEN_CODE_UNATTENDED_RETRY"] == ""
 
 
-def test_its_sessions_lie_in_a_folder_named_after_the_directory(tmp_path: Path) -> None:
+def test_session_files_are_in_a_folder_named_after_the_directory(tmp_path: Path) -> None:
     file = tmp_path / "projects" / "-srv-my-app" / "chats" / "11-aa.jsonl"
     file.parent.mkdir(parents=True)
     file.touch()
@@ -66,7 +66,7 @@ def test_its_sessions_lie_in_a_folder_named_after_the_directory(tmp_path: Path) 
     assert QWEN.transcript("../x", "/p", {"HOME": "/h"}) == ""
 
 
-def test_a_key_or_its_own_login_will_do() -> None:
+def test_api_key_or_login_is_a_login_sign() -> None:
     assert {"OPENAI_API_KEY", "/h/.qwen/oauth_creds.json"} < set(QWEN.login_signs({"HOME": "/h"}))
     assert all(
         any(fnmatchcase(sign, glob) for glob in QWEN.reads_env) for sign in QWEN.login_signs({}) if sign[0] != "/"
@@ -74,7 +74,7 @@ def test_a_key_or_its_own_login_will_do() -> None:
     assert "/accounts/two/oauth_creds.json" in QWEN.login_signs(QWEN.config_env("/accounts/two"))
 
 
-def test_cached_tokens_are_counted_once_and_a_result_counts_the_whole_session() -> None:
+def test_cached_tokens_count_once_and_a_result_covers_the_session() -> None:
     events = read("ok")
     told = [event.usage for event in events if event.kind == Kind.TOOL_USE]
     assert [(each.input, each.output, each.cache_read) for each in told if each] == [(100, 30, 1000)]
@@ -83,7 +83,7 @@ def test_cached_tokens_are_counted_once_and_a_result_counts_the_whole_session() 
 
 
 @pytest.mark.parametrize(("scenario", "kind"), [("401", "auth"), ("429", "rate"), ("500", "overload")])
-def test_an_error_that_it_calls_a_success_is_an_error(scenario: str, kind: str) -> None:
+def test_error_marked_as_success_is_an_error(scenario: str, kind: str) -> None:
     events = read(scenario)
     assert json.loads(lines_of("qwen", scenario)[-1])["is_error"] is False
     assert (events[-1].kind, events[-1].ok) == (Kind.RESULT, False)
@@ -91,7 +91,7 @@ def test_an_error_that_it_calls_a_success_is_an_error(scenario: str, kind: str) 
     assert not [event for event in events if event.kind == Kind.TEXT], "the model said nothing"
 
 
-def test_what_it_says_on_stderr_alone_explains_its_end() -> None:
+def test_stderr_explains_the_end() -> None:
     complaint = "Reached max session turns for this session."
     assert QWEN.explain(53, complaint) == Event(kind=Kind.ERROR, text=complaint)
     missing = QWEN.explain(1, "Missing API key for OpenAI-compatible auth.")

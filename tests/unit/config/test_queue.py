@@ -32,12 +32,12 @@ def say(home: Home, text: str) -> None:
     ("name", "kind"),
     [("", SQLITE), ("sqlite", SQLITE), ("beads", BEADS), (URL, POSTGRES), ("postgres://h/x", POSTGRES)],
 )
-def test_a_queue_is_known_by_its_name(name: str, kind: str) -> None:
+def test_queue_kind_follows_from_its_name(name: str, kind: str) -> None:
     assert kind_of(name) == kind
 
 
 @pytest.mark.parametrize("name", ["mysql://ada:hunter22@h/x", "hunter22", "Postgresql://ada:hunter22@h"])
-def test_an_unknown_queue_is_refused_without_repeating_it(name: str, home: Home) -> None:
+def test_unknown_queue_is_refused_without_repeating_it(name: str, home: Home) -> None:
     with pytest.raises(BadInput) as refused:
         kind_of(name)
     assert "hunter22" not in f"{refused.value}{refused.value.hint}"
@@ -67,7 +67,7 @@ def test_an_unknown_queue_is_refused_without_repeating_it(name: str, home: Home)
         "postgresql://a?b@host/x?password=hunter22",
     ],
 )
-def test_a_password_that_is_typed_is_refused_however_it_is_said(typed: str) -> None:
+def test_password_in_an_argument_is_refused_in_any_form(typed: str) -> None:
     with pytest.raises(Usage, match="can be read by every user") as refused:
         refuse_password(typed, hint="say it elsewhere.")
     assert "hunter22" not in f"{refused.value}{refused.value.hint}"
@@ -80,7 +80,7 @@ def test_a_password_that_is_typed_is_refused_however_it_is_said(typed: str) -> N
         *("postgresql://host/x?passfile=/etc/fleet/pass", "postgresql:///password?user=password", "postgresql://h/x?"),
     ],
 )
-def test_what_holds_no_password_may_be_typed(typed: str) -> None:
+def test_connection_string_without_password_is_accepted(typed: str) -> None:
     refuse_password(typed, hint="say it elsewhere.")
 
 
@@ -99,25 +99,25 @@ def test_what_holds_no_password_may_be_typed(typed: str) -> None:
         ('queue = "sqlite" # for now\n', True),  # the settings are read, and say no
     ],
 )
-def test_a_cheap_look_never_misses_a_queue_that_is_named(home: Home, text: str, elsewhere: bool) -> None:
+def test_quick_check_finds_each_configured_queue(home: Home, text: str, elsewhere: bool) -> None:
     say(home, text)
     assert home.names_queue({}) is elsewhere
     assert home.names_queue({"FLEET_QUEUE": "beads"})
 
 
-def test_without_settings_the_queue_is_the_file_here(home: Home) -> None:
+def test_queue_defaults_to_the_local_file(home: Home) -> None:
     assert not home.names_queue({}) and not home.exists
     assert chosen(home, {}).kind == SQLITE
 
 
-def test_a_home_exists_without_a_database_where_its_tasks_are_elsewhere(home: Home) -> None:
+def test_home_exists_without_a_database_when_its_tasks_are_elsewhere(home: Home) -> None:
     say(home, f'queue = "{URL}"\n')
     assert home.exists
     home.require()
     assert not Home(f"{home.root}/nowhere").exists
 
 
-def test_the_environment_wins_then_the_settings_then_what_was_kept(home: Home) -> None:
+def test_queue_comes_from_environment_then_settings_then_record(home: Home) -> None:
     keep(home, {"FLEET_QUEUE": "postgresql://kept/x"})
     assert home.names_queue({})
     assert chosen(home, {}).url == "postgresql://kept/x"
@@ -129,7 +129,7 @@ def test_the_environment_wins_then_the_settings_then_what_was_kept(home: Home) -
     assert chosen(home, {"FLEET_QUEUE": URL}, said="beads").kind == BEADS
 
 
-def test_what_a_supervisor_was_started_with_is_kept_for_this_user_alone_until_the_settings_say_it(home: Home) -> None:
+def test_queue_of_a_supervisor_is_recorded_privately_until_settings_name_it(home: Home) -> None:
     keep(home, {"FLEET_QUEUE": URL})
     kept = Path(home.kept_queue)
     assert kept.read_text() == URL and stat.S_IMODE(kept.stat().st_mode) == 0o600
@@ -141,7 +141,7 @@ def test_what_a_supervisor_was_started_with_is_kept_for_this_user_alone_until_th
     keep(home, {})
 
 
-def test_a_program_prints_the_connection_string_in_its_first_line(home: Home) -> None:
+def test_connection_string_is_the_first_line_of_a_program(home: Home) -> None:
     program(home, f"print('{URL}  '); print('more')")
     assert chosen(home, {}).url == URL
     assert chosen(home, {"FLEET_QUEUE": "postgresql://env/x"}).url == "postgresql://env/x"
@@ -156,7 +156,7 @@ def test_a_program_prints_the_connection_string_in_its_first_line(home: Home) ->
         ("import time; time.sleep(60)", "longer than"),
     ],
 )
-def test_a_program_that_fails_is_told_without_what_it_said(
+def test_failing_program_is_reported_without_its_output(
     home: Home, code: str, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fleet.config.queue.COMMAND_SECONDS", 0.5 if "sleep" in code else 30)
@@ -166,7 +166,7 @@ def test_a_program_that_fails_is_told_without_what_it_said(
     assert "hunter22" not in f"{refused.value}{refused.value.hint}"
 
 
-def test_a_program_that_is_not_there_is_told(home: Home) -> None:
+def test_missing_program_is_reported(home: Home) -> None:
     say(home, 'queue_command = ["/nowhere/at/all"]\n')
     with pytest.raises(FleetError, match="cannot be started"):
         chosen(home, {})
@@ -176,9 +176,7 @@ def program(home: Home, code: str) -> None:
     say(home, f'queue_command = ["{sys.executable}", "-c", "{code}"]\n')
 
 
-def test_settings_show_that_there_is_a_queue_and_not_how_to_reach_it(
-    home: Home, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_settings_show_a_queue_without_its_connection_string(home: Home, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     for env, text in (({}, f'queue = "{URL}"\n'), ({"FLEET_QUEUE": URL}, "")):
         say(home, text)
@@ -190,7 +188,7 @@ def test_settings_show_that_there_is_a_queue_and_not_how_to_reach_it(
     assert row(load(home, env={}), ("queue",)).value == "beads"
 
 
-def test_the_file_of_what_was_kept_that_cannot_be_read_is_told(home: Home) -> None:
+def test_unreadable_record_is_reported(home: Home) -> None:
     os.mkdir(home.kept_queue)  # noqa: PTH102
     with pytest.raises(FleetError, match="cannot read"):
         chosen(home, {})

@@ -44,7 +44,7 @@ def rooms(*known: Account, busy: dict[tuple[str, str], int] | None = None) -> di
     return {slot.account: slot.room for slot in account_slots(SETTINGS, "claude", known, busy or {}, NOON) if slot.room}
 
 
-def test_accounts_are_used_in_their_order_and_filled_up() -> None:
+def test_accounts_are_filled_in_their_order() -> None:
     order = [slot.account for slot in account_slots(SETTINGS, "claude", (), Counter(), NOON)]
     assert order == ["first", "second", "late"]
     assert rooms()["first"] == 2
@@ -52,12 +52,12 @@ def test_accounts_are_used_in_their_order_and_filled_up() -> None:
     assert "first" not in rooms(busy={("claude", "first"): 2})
 
 
-def test_without_accounts_the_users_own_login_is_used() -> None:
+def test_login_of_the_user_is_used_without_accounts() -> None:
     (slot,) = account_slots(SETTINGS, "gemini", (), {}, NOON)
     assert (slot.account, slot.reason) == ("", "") and slot.room > 1000
 
 
-def test_a_plan_limit_parks_the_account_until_its_reset_and_the_next_takes_over() -> None:
+def test_plan_limit_parks_an_account_until_its_reset_and_the_next_takes_over() -> None:
     parked = after("plan", Account(coder="claude", name="first"), ends=NOON + 3 * HOUR)
     assert parked.parked_until == NOON + 3 * HOUR
     assert parked.parked_reason == "why"
@@ -65,7 +65,7 @@ def test_a_plan_limit_parks_the_account_until_its_reset_and_the_next_takes_over(
     assert not is_parked(parked, NOON + 3 * HOUR)
 
 
-def test_a_limit_per_minute_slows_down_and_moves_nothing_to_the_next_account() -> None:
+def test_rate_limit_slows_an_account_and_moves_no_work() -> None:
     slowed = after("rate", Account(coder="claude", name="first"))
     assert is_slowed(slowed, LIMITS) and is_parked(slowed, NOON)
     assert rooms(slowed) == {}
@@ -73,12 +73,12 @@ def test_a_limit_per_minute_slows_down_and_moves_nothing_to_the_next_account() -
     assert len(reasons) == 1 and "slowed down until 2026" in reasons.pop()
 
 
-def test_a_slow_account_behind_the_first_does_not_keep_the_first_from_work() -> None:
+def test_slow_account_does_not_delay_the_first() -> None:
     assert list(rooms(after("rate", Account(coder="claude", name="second")))) == ["first"]
 
 
 @pytest.mark.parametrize("limit", ["rate", "overload"])
-def test_refusals_in_a_row_wait_4_8_16_seconds_and_then_park(limit: str) -> None:
+def test_repeated_refusals_wait_4_8_16_seconds_and_then_park(limit: str) -> None:
     account, now, pauses = Account(coder="claude"), NOON, []
     for _ in range(5):
         account = after(limit, account, at=now, started=now)
@@ -89,7 +89,7 @@ def test_refusals_in_a_row_wait_4_8_16_seconds_and_then_park(limit: str) -> None
     assert not is_slowed(account, LIMITS)
 
 
-def test_a_refusal_that_says_how_long_is_obeyed_and_a_long_one_parks() -> None:
+def test_refusal_with_a_short_wait_is_obeyed_and_a_long_one_parks() -> None:
     short = after("rate", ends=NOON + 20 * SECOND)
     assert short.parked_until == NOON + 20 * SECOND and is_slowed(short, LIMITS)
     long = after("rate", ends=NOON + HOUR)
@@ -98,14 +98,14 @@ def test_a_refusal_that_says_how_long_is_obeyed_and_a_long_one_parks() -> None:
     assert past.parked_until == NOON + SECOND
 
 
-def test_many_agents_that_meet_one_limit_together_are_one_strike() -> None:
+def test_concurrent_refusals_are_one_strike() -> None:
     account = after("rate")
     for seconds in range(1, 30):
         account = after("rate", account, at=NOON + seconds * SECOND, started=NOON - MINUTE)
     assert account.strikes == 1 and is_slowed(account, LIMITS)
 
 
-def test_a_later_word_on_the_same_limit_only_puts_it_off() -> None:
+def test_later_report_of_a_limit_only_extends_it() -> None:
     parked = after("plan", ends=NOON + 3 * HOUR)
     assert after("plan", parked, ends=NOON + HOUR).parked_until == NOON + 3 * HOUR
     assert after("plan", parked, ends=NOON + 4 * HOUR).parked_until == NOON + 4 * HOUR
@@ -113,12 +113,12 @@ def test_a_later_word_on_the_same_limit_only_puts_it_off() -> None:
 
 
 @pytest.mark.parametrize("ending", ["finished", "incomplete", "blocked"])
-def test_a_run_that_worked_forgets_the_strikes(ending: str) -> None:
+def test_successful_run_resets_the_strikes(ending: str) -> None:
     assert after("", after("rate"), ending=ending).strikes == 0
 
 
 @pytest.mark.parametrize("ending", ["failed", "lost", "stalled", "cancelled"])
-def test_a_run_that_shows_nothing_of_the_account_forgets_none(ending: str) -> None:
+def test_run_without_requests_resets_no_strikes(ending: str) -> None:
     assert after("", after("rate"), ending=ending).strikes == 1
 
 
@@ -126,11 +126,11 @@ def test_a_run_that_shows_nothing_of_the_account_forgets_none(ending: str) -> No
     ("ends", "then"),
     [(NOON - HOUR, MINUTE), (NOON, MINUTE), (NOON + HOUR, HOUR), (NOON + timedelta(days=30), timedelta(days=8))],
 )
-def test_a_plan_limit_is_believed_within_reason(ends: datetime, then: timedelta) -> None:
+def test_reset_of_a_plan_limit_is_bounded(ends: datetime, then: timedelta) -> None:
     assert after("plan", ends=ends).parked_until == NOON + then
 
 
-def test_a_limit_without_an_end_is_waited_for_longer_and_longer() -> None:
+def test_limit_without_an_end_is_waited_for_with_growing_pauses() -> None:
     account, now, pauses = Account(coder="claude"), NOON, []
     for _ in range(8):
         account = after("auth", account, at=now, started=now)
@@ -140,7 +140,7 @@ def test_a_limit_without_an_end_is_waited_for_longer_and_longer() -> None:
     assert pauses == [5 * MINUTE * 2**times for times in range(6)] + [5 * HOUR] * 2
 
 
-def test_starts_with_one_account_are_staggered_and_the_next_account_does_not_wait() -> None:
+def test_starts_of_one_account_are_staggered_and_do_not_delay_the_next() -> None:
     def found(used_at: datetime | None) -> list[tuple[str, int, datetime | None]]:
         state = Account(coder="claude", name="second", used_at=used_at)
         return [
