@@ -41,7 +41,7 @@ def afresh(store: BeadsStore, folder: Path) -> BeadsStore:
     return BeadsStore(str(folder / "other.db"), store.mirror.folder, make=True, now=FakeClock())
 
 
-def test_a_home_without_the_copy_gets_all_that_bd_holds(store: BeadsStore, tmp_path: Path) -> None:
+def test_home_without_a_copy_reads_everything_from_bd(store: BeadsStore, tmp_path: Path) -> None:
     first = a_task(title="--json, \"q\" 'a' 🚀", description="- x\n$HOME `ls`\n", labels=("a,b", "ü"), cwd="/x y")
     second = a_task(metadata={"deep": {"list": [1, 2.5, None, True]}, "text": "007"}, due_at=NOON, priority=0)
     third = a_task(description="long " * 40_000)
@@ -79,7 +79,7 @@ def test_a_home_without_the_copy_gets_all_that_bd_holds(store: BeadsStore, tmp_p
     other.close()
 
 
-def test_what_others_write_in_bd_arrives(store: BeadsStore) -> None:
+def test_changes_by_others_in_bd_arrive(store: BeadsStore) -> None:
     made = bd(store, "create", "from elsewhere", "-l", "x", "--metadata", '{"fleet.coder": "codex", "mine": 1}')["id"]
     task = store.tasks.get(made)
     assert (task.title, task.labels, task.coder, task.metadata) == ("from elsewhere", ("x",), "codex", {"mine": 1})
@@ -93,7 +93,7 @@ def test_what_others_write_in_bd_arrives(store: BeadsStore) -> None:
     assert [each.id for each in store.tasks.find(Filter())] == [other] and store.edges.find() == []
 
 
-def test_a_task_that_somebody_takes_from_us_in_bd_is_lost_to_us(store: BeadsStore) -> None:
+def test_claim_is_lost_when_another_user_takes_the_task_in_bd(store: BeadsStore) -> None:
     store.tasks.add(a_task())
     [claim] = store.claims.acquire("host", [Lane(room=1)], room=1, ttl=TTL)
     force = ("--force",) if store.mirror.fenced else ()
@@ -104,7 +104,7 @@ def test_a_task_that_somebody_takes_from_us_in_bd_is_lost_to_us(store: BeadsStor
     assert bd(store, "show", claim.task.id)[0]["assignee"] == "bob"
 
 
-def test_two_homes_on_one_bd_never_both_have_a_task(store: BeadsStore, tmp_path: Path) -> None:
+def test_two_homes_on_one_bd_never_hold_the_same_task(store: BeadsStore, tmp_path: Path) -> None:
     tasks = [a_task() for _ in range(6)]
     with store.atomic():
         for task in tasks:
@@ -123,7 +123,7 @@ def test_two_homes_on_one_bd_never_both_have_a_task(store: BeadsStore, tmp_path:
     other.close()
 
 
-def test_what_bd_refuses_is_taken_back(store: BeadsStore) -> None:
+def test_refused_write_is_rolled_back(store: BeadsStore) -> None:
     task = a_task()
     store.tasks.add(task)
     with pytest.raises(Exception, match="bd refused"), store.atomic():

@@ -73,7 +73,7 @@ def server(fleet: Program) -> Iterator[Server]:
     running.stop()
 
 
-def test_beads_mcp_takes_a_task_through_its_whole_life(server: Server, fleet: Program) -> None:
+def test_beads_mcp_works_on_a_task_from_creation_to_end(server: Server, fleet: Program) -> None:
     first = server.call(
         "create", title="write the parser", priority=1, labels=["web"], description="all of it", brief=False
     )
@@ -111,7 +111,7 @@ def test_beads_mcp_adds_dependencies_lists_and_counts(server: Server) -> None:
     assert (summary["total_issues"], summary["open_issues"], summary["blocked_issues"]) == (3, 3, 1)
 
 
-def test_beads_mcp_hears_of_a_refusal(server: Server) -> None:
+def test_beads_mcp_gets_refusals(server: Server) -> None:
     ids = [server.call("create", title=f"part {number}", brief=False)["id"] for number in range(2)]
     server.call("dep", issue_id=ids[0], depends_on_id=ids[1])
     assert "cycle" in str(server.call("dep", issue_id=ids[1], depends_on_id=ids[0]))

@@ -21,7 +21,7 @@ def home(request: pytest.FixtureRequest, fleet: Program) -> Iterator[BeadsHome]:
     assert not made.agents()
 
 
-def test_a_story_from_creation_to_the_end_and_bd_knows_all_of_it(home: BeadsHome) -> None:
+def test_bd_knows_all_of_a_task_from_creation_to_end(home: BeadsHome) -> None:
     home.set("limits.retry_limit=1")
     first = home.create("ok", "-l", "blue")
     second = home.create("ask", "--deps", first)
@@ -46,7 +46,7 @@ def test_a_story_from_creation_to_the_end_and_bd_knows_all_of_it(home: BeadsHome
     assert [len(home.runs(key)) for key in told] == [1, 2, 1, 2]
 
 
-def test_a_killed_supervisor_leaves_nothing_behind_in_bd(home: BeadsHome) -> None:
+def test_killed_supervisor_leaves_nothing_in_bd(home: BeadsHome) -> None:
     go = home.fleet.user / "go"
     keys = home.create_many([f"until file={go}"] * 3)
     home.start()
@@ -63,7 +63,7 @@ def test_a_killed_supervisor_leaves_nothing_behind_in_bd(home: BeadsHome) -> Non
     assert {home.shown(key)["status"] for key in keys} == {"closed"}
 
 
-def test_what_a_person_holds_in_bd_is_left_alone_and_taken_once_it_is_free(home: BeadsHome) -> None:
+def test_task_held_by_a_person_in_bd_is_claimed_only_once_it_is_free(home: BeadsHome) -> None:
     held, free = home.create_many(["ok"] * 2)
     home.bd("update", held, "--claim", actor="ada")
     home.start()
@@ -73,7 +73,7 @@ def test_what_a_person_holds_in_bd_is_left_alone_and_taken_once_it_is_free(home:
     home.wait_status(held, "closed")
 
 
-def test_the_real_bd_answers_a_person_word_for_word(home: BeadsHome) -> None:
+def test_fleet_bd_prints_what_the_real_bd_prints(home: BeadsHome) -> None:
     key = home.create("ok", "--coder", "demo")
     for words in (("show", key), ("list", "--all", "--json"), ("show", "nope"), ("nonsense",), ("close",)):
         through = home.fleet("bd", *words)
@@ -91,7 +91,7 @@ def test_the_real_bd_answers_a_person_word_for_word(home: BeadsHome) -> None:
     }
 
 
-def test_settings_that_a_person_changes_in_bd_are_gone_by(home: BeadsHome) -> None:
+def test_settings_changed_in_bd_take_effect(home: BeadsHome) -> None:
     first = home.create("ok")
     refused = home.fleet("bd", "create", "an odd one", "-t", "odd")
     assert refused.code != 0, refused
@@ -100,7 +100,7 @@ def test_settings_that_a_person_changes_in_bd_are_gone_by(home: BeadsHome) -> No
     assert home.shown(made["id"])["issue_type"] == "odd" and home.shown(first)["status"] == "open"
 
 
-def test_a_bd_that_fails_for_a_while_ends_neither_supervisor_nor_task(home: BeadsHome) -> None:
+def test_failing_bd_ends_neither_supervisor_nor_task(home: BeadsHome) -> None:
     wrapper = home.fleet.user / "bd"
     broken = home.fleet.user / "broken"
     wrapper.write_text(
@@ -123,7 +123,7 @@ def test_a_bd_that_fails_for_a_while_ends_neither_supervisor_nor_task(home: Bead
     assert home.shown(key)["status"] == "closed"
 
 
-def test_init_lets_bd_make_its_folder_and_records_the_choice(fleet: Program) -> None:
+def test_init_lets_bd_create_its_folder_and_records_the_choice(fleet: Program) -> None:
     fleet.env |= {"FLEET_BD": beads.program(), "BD_DISABLE_METRICS": "1"}
     made = fleet.ok("init", "--home", "--queue", "beads")
     assert "recorded that tasks are kept in beads" in made
@@ -132,7 +132,7 @@ def test_init_lets_bd_make_its_folder_and_records_the_choice(fleet: Program) -> 
     assert "1 ready" in "".join(fleet("tasks")[1:]) and json.loads(fleet.ok("show", key, "--json"))
 
 
-def test_a_home_that_holds_only_beads_is_opened_as_such_by_whatever_comes_first(fleet: Program) -> None:
+def test_each_first_command_opens_a_home_with_only_beads(fleet: Program) -> None:
     fleet.home.mkdir(mode=0o700)
     beads.beads_in(fleet.home)
     fleet.env |= {"FLEET_BD": beads.program(), "BD_DISABLE_METRICS": "1"}

@@ -115,7 +115,7 @@ def calls(tool: str, heard: Any = None, **given: Any) -> Turn:
 
 
 @pytest.mark.parametrize("cli", CALLS)
-def test_registered_as_the_document_says_a_cli_calls_a_tool(cli: str, client: Callable[..., Client]) -> None:
+def test_documented_registration_lets_a_cli_call_a_tool(cli: str, client: Callable[..., Client]) -> None:
     user = client(cli, LOOK, *CALLS[cli], DONE)
     if cli != "claude":  # which takes no second server of a name; its shorter line is that of the tests below
         user.register()
@@ -126,7 +126,7 @@ def test_registered_as_the_document_says_a_cli_calls_a_tool(cli: str, client: Ca
     assert '"max_spawn_depth":1,' in told and '"allowed_repos":["/path/to/a","/path/to/b"]' in told
 
 
-def test_claude_makes_a_workflow_waits_for_it_and_collects_its_result(
+def test_claude_creates_a_workflow_waits_for_it_and_collects_its_result(
     client: Callable[..., Client], tmp_path: Path
 ) -> None:
     stages = [
@@ -161,7 +161,7 @@ def test_claude_makes_a_workflow_waits_for_it_and_collects_its_result(
     assert run_git(user.repo, "merge-base", *tips) == tips[0], "the second stage goes on where the first one ended"
 
 
-def test_what_claude_started_goes_on_without_it_and_another_session_finds_it(
+def test_work_started_by_claude_continues_without_it_and_another_session_finds_it(
     client: Callable[..., Client], tmp_path: Path
 ) -> None:
     asked = {"repo_path": str(tmp_path / "repo"), "task_name": "notes", "executor": "demo"}

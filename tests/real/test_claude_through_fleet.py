@@ -31,7 +31,7 @@ def started(real: Real, server: ModelServer, *turns: Turn, settings: tuple[str, 
     return home, key
 
 
-def test_claude_makes_a_file_and_what_it_used_is_on_record(real: Real, server: ModelServer) -> None:
+def test_claude_creates_a_file_and_its_usage_is_recorded(real: Real, server: ModelServer) -> None:
     home, key = started(real, server, Turn(text="I begin.", shell="pwd > made && echo fine"), DONE)
     task = home.done(key)
     assert (task["status"], task["failures"]) == ("closed", 0)
@@ -50,7 +50,7 @@ def test_claude_makes_a_file_and_what_it_used_is_on_record(real: Real, server: M
     assert home.events(key)[3]["text"] == "fine"
 
 
-def test_the_task_and_the_key_are_seen_nowhere_and_the_project_stays_as_it_was(real: Real, server: ModelServer) -> None:
+def test_task_and_key_are_seen_nowhere_and_the_project_is_unchanged(real: Real, server: ModelServer) -> None:
     home, key = started(real, server, Turn(shell=f"echo key is $ANTHROPIC_API_KEY; {HELD}"), DONE)
     home.wait_held()
     (request,) = home.scenario.turns()
@@ -68,7 +68,7 @@ def test_the_task_and_the_key_are_seen_nowhere_and_the_project_stays_as_it_was(r
     assert sorted(path.name for path in home.fleet.cwd.iterdir()) == ["begun", "go"]
 
 
-def test_a_fleet_started_by_claude_does_not_hand_its_variables_on(real: Real, server: ModelServer) -> None:
+def test_fleet_started_by_claude_does_not_pass_on_its_variables(real: Real, server: ModelServer) -> None:
     home = real("claude", server.scenario([Turn(shell=HELD), DONE], name="nested"))
     mark = "of-the-claude-that-started-fleet"
     names = ("CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_ENTRYPOINT")
@@ -85,7 +85,7 @@ def test_a_fleet_started_by_claude_does_not_hand_its_variables_on(real: Real, se
 
 
 @pytest.mark.parametrize("fault", [Fault.RATE_LIMITED, Fault.OVERLOADED, Fault.SERVER_ERROR, Fault.CUT])
-def test_a_fault_that_passes_soon_is_left_to_claude(fault: Fault, real: Real, server: ModelServer) -> None:
+def test_short_fault_is_left_to_claude(fault: Fault, real: Real, server: ModelServer) -> None:
     spoilt = Turn(text="half of it", fault=fault, retry_after=1)
     home, key = started(real, server, BEGIN, spoilt, DONE)
     task = home.done(key)
@@ -98,9 +98,7 @@ def test_a_fault_that_passes_soon_is_left_to_claude(fault: Fault, real: Real, se
     assert home.standing()[""]["state"] == "ready"
 
 
-def test_a_refusal_without_an_end_slows_the_account_and_the_same_session_goes_on(
-    real: Real, server: ModelServer
-) -> None:
+def test_refusal_without_an_end_slows_the_account_and_the_session_resumes(real: Real, server: ModelServer) -> None:
     # Claude gives up at once where it would have to wait for more than a minute, and does not say for how long.
     refused = Turn(fault=Fault.RATE_LIMITED, retry_after=3600)
     home, key = started(real, server, BEGIN, refused, DONE)
@@ -118,9 +116,7 @@ def test_a_refusal_without_an_end_slows_the_account_and_the_same_session_goes_on
     assert home.standing()[""]["strikes"] == 0
 
 
-def test_an_account_that_is_refused_over_and_over_is_parked_until_somebody_or_time_lets_it_go(
-    real: Real, server: ModelServer
-) -> None:
+def test_repeatedly_refused_account_is_parked_until_a_person_or_time_frees_it(real: Real, server: ModelServer) -> None:
     refused = Turn(fault=Fault.RATE_LIMITED, retry_after=3600)
     home, key = started(real, server, refused, refused, BEGIN, DONE, settings=("limits.rate_limit_retries=1",))
     assert [run["ending"] for run in home.ended(key, 2)] == ["rate_limited"] * 2
@@ -132,7 +128,7 @@ def test_an_account_that_is_refused_over_and_over_is_parked_until_somebody_or_ti
     assert [run["ending"] for run in home.runs(key)] == ["rate_limited", "rate_limited", "finished"]
 
 
-def test_fleet_waits_in_place_of_a_claude_that_would_wait_for_long(real: Real, server: ModelServer) -> None:
+def test_fleet_waits_instead_of_a_claude_that_would_wait_for_long(real: Real, server: ModelServer) -> None:
     refused = Turn(fault=Fault.RATE_LIMITED, retry_after=50)
     home, key = started(real, server, refused, BEGIN, DONE, settings=("watchdog.limit_seconds=1",))
     (run,) = home.ended(key)
@@ -143,9 +139,7 @@ def test_fleet_waits_in_place_of_a_claude_that_would_wait_for_long(real: Real, s
     assert (task["status"], task["failures"]) == ("closed", 0)
 
 
-def test_a_used_up_plan_parks_its_account_until_its_reset_and_the_next_one_takes_over(
-    real: Real, server: ModelServer
-) -> None:
+def test_used_up_plan_parks_its_account_and_the_next_one_takes_over(real: Real, server: ModelServer) -> None:
     used_up = server.scenario([Turn(fault=Fault.LIMIT_REACHED, retry_after=3600)], name="used-up")
     home = real("claude", server.scenario([BEGIN, DONE], name="fresh"))
     home.fleet.env["TZ"] = "Asia/Tokyo"
@@ -179,7 +173,7 @@ def test_a_used_up_plan_parks_its_account_until_its_reset_and_the_next_one_takes
         (Fault.UNAUTHORIZED, "not_logged_in", 3),
     ],
 )
-def test_a_fault_that_stays_ends_the_run_soon_and_is_no_failure_of_the_task(
+def test_lasting_fault_ends_the_run_soon_and_is_no_failure_of_the_task(
     fault: Fault, ending: str, requests: int, real: Real, server: ModelServer
 ) -> None:
     home, key = started(real, server, *[Turn(fault=fault)] * requests, BEGIN, DONE)
@@ -191,9 +185,7 @@ def test_a_fault_that_stays_ends_the_run_soon_and_is_no_failure_of_the_task(
     assert [each["ending"] for each in home.runs(key)] == [ending, "finished"]
 
 
-def test_a_claude_whose_model_says_nothing_is_stopped_and_nothing_of_it_is_left(
-    real: Real, server: ModelServer
-) -> None:
+def test_claude_is_stopped_completely_when_its_model_is_silent(real: Real, server: ModelServer) -> None:
     home, key = started(real, server, Turn(fault=Fault.HANG), settings=("watchdog.silence_seconds=3",))
     home.scenario.wait_for(1, seconds=PATIENCE)
     task = home.done(key)
@@ -202,7 +194,7 @@ def test_a_claude_whose_model_says_nothing_is_stopped_and_nothing_of_it_is_left(
     assert home.agents() == []
 
 
-def test_a_claude_whose_context_is_nearly_full_is_stopped_and_starts_afresh(real: Real, server: ModelServer) -> None:
+def test_claude_is_stopped_and_starts_fresh_when_its_context_is_nearly_full(real: Real, server: ModelServer) -> None:
     home, key = started(
         real, server, Turn(text="I begin.", shell=HELD, usage=NEARLY_FULL), Turn(shell="test -d . && echo on"), DONE
     )
@@ -215,9 +207,7 @@ def test_a_claude_whose_context_is_nearly_full_is_stopped_and_starts_afresh(real
     assert home.task(key)["failures"] == 0
 
 
-def test_a_prompt_that_is_too_long_for_the_model_makes_the_next_run_start_afresh(
-    real: Real, server: ModelServer
-) -> None:
+def test_next_run_starts_fresh_when_a_prompt_is_too_long_for_the_model(real: Real, server: ModelServer) -> None:
     home, key = started(real, server, BEGIN, Turn(fault=Fault.CONTEXT_FULL), Turn(shell="test -d . && echo on"), DONE)
     assert home.done(key)["status"] == "closed"
     first, second = home.runs(key)
@@ -229,7 +219,7 @@ def test_a_prompt_that_is_too_long_for_the_model_makes_the_next_run_start_afresh
 
 
 @pytest.mark.parametrize("also_the_supervisor", [False, True])
-def test_a_claude_that_is_killed_in_the_midst_of_a_tool_goes_on_in_its_session(
+def test_claude_resumes_its_session_when_it_was_killed_during_a_tool(
     also_the_supervisor: bool, real: Real, server: ModelServer
 ) -> None:
     turns = [Turn(text="I begin.", shell=HELD), Turn(shell="touch went-on"), DONE]
@@ -251,7 +241,7 @@ def test_a_claude_that_is_killed_in_the_midst_of_a_tool_goes_on_in_its_session(
     assert (home.fleet.cwd / "went-on").exists()
 
 
-def test_claude_lives_on_when_its_supervisor_is_killed(real: Real, server: ModelServer) -> None:
+def test_claude_survives_when_its_supervisor_is_killed(real: Real, server: ModelServer) -> None:
     home, key = started(real, server, Turn(shell=HELD), DONE)
     home.wait_held()
     home.kill()
@@ -262,7 +252,7 @@ def test_claude_lives_on_when_its_supervisor_is_killed(real: Real, server: Model
     assert (run["ending"], run["tool_calls"], run["exit_status"]) == ("finished", 1, 0)
 
 
-def test_a_message_reaches_claude_while_it_works(real: Real, server: ModelServer) -> None:
+def test_message_reaches_claude_while_it_works(real: Real, server: ModelServer) -> None:
     home, key = started(real, server, Turn(shell=HELD), DONE)
     home.wait_held()
     said = json.loads(home.fleet.ok("prompt", key, "use the other file", "--wait", "2", "--json"))
@@ -278,7 +268,7 @@ def test_a_message_reaches_claude_while_it_works(real: Real, server: ModelServer
     assert "delivered" in home.kinds(key)
 
 
-def test_a_tool_that_is_not_allowed_becomes_a_question_that_names_it(real: Real, server: ModelServer) -> None:
+def test_denied_tool_becomes_a_question_that_names_it(real: Real, server: ModelServer) -> None:
     home = real("claude", server.scenario([Turn(shell="touch made"), Turn(text="I may not.")], name="denied"))
     home.set("permissions=user")
     key = home.ask()

@@ -34,7 +34,7 @@ def turns(cli: str) -> list[Turn]:
     ]
 
 
-def test_the_three_examples_run_unchanged_at_the_same_time(mixed: Callable[..., Mixed]) -> None:
+def test_three_codefleet_examples_run_unchanged_at_the_same_time(mixed: Callable[..., Mixed]) -> None:
     given = mixed(per_conversation=True, **{cli: turns(cli) for cli in CLIS})
     flows = [given.begun(EXAMPLES / f"{name}.json", PROMPT) for name in NAMES]
     for name, made in zip(NAMES, flows, strict=True):
@@ -72,7 +72,7 @@ def told_any(given: Mixed, cli: str, words: str) -> bool:
     return any(each.holds(words) for each in given.models[cli].turns())
 
 
-def test_single_workers_do_what_the_document_says(mixed: Callable[..., Mixed]) -> None:
+def test_single_workers_follow_the_document(mixed: Callable[..., Mixed]) -> None:
     given = mixed(**{cli: turns(cli) for cli in CLIS})
     orders = [{"repo_path": str(given.repo), "executor": cli, "task_name": cli, "prompt": SINGLE[cli]} for cli in CLIS]
     with serving(given.home.fleet) as tools:

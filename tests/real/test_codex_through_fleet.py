@@ -32,7 +32,7 @@ def started(
     return home, key
 
 
-def test_codex_makes_a_file_and_what_it_used_is_on_record(real: Real, server: ModelServer) -> None:
+def test_codex_creates_a_file_and_its_usage_is_recorded(real: Real, server: ModelServer) -> None:
     home, key = started(real, server, Turn(text="I begin.", shell="pwd > made && echo fine"), DONE)
     task = home.done(key)
     assert (task["status"], task["failures"]) == ("closed", 0)
@@ -51,7 +51,7 @@ def test_codex_makes_a_file_and_what_it_used_is_on_record(real: Real, server: Mo
     assert rollout.stem.endswith(run["session"]) and run["session"]
 
 
-def test_what_a_run_cost_follows_from_the_prices_in_the_settings(real: Real, server: ModelServer) -> None:
+def test_cost_of_a_run_follows_from_the_prices_in_the_settings(real: Real, server: ModelServer) -> None:
     prices = ('prices."gpt-5*".input=10', 'prices."gpt-5*".output=100', 'prices."gpt-5*".cache_read=1')
     home, key = started(real, server, BEGIN, DONE, settings=prices)
     assert home.done(key)["status"] == "closed"
@@ -59,7 +59,7 @@ def test_what_a_run_cost_follows_from_the_prices_in_the_settings(real: Real, ser
     assert run["cost_usd"] == pytest.approx((240 * 10 + 60 * 100 + 2000 * 1) / 1_000_000)
 
 
-def test_a_codex_that_only_says_it_is_done_begins_anew_in_another_session(real: Real, server: ModelServer) -> None:
+def test_codex_starts_a_new_session_when_it_only_claims_to_be_done(real: Real, server: ModelServer) -> None:
     home, key = started(real, server, Turn(text="It is done."), BEGIN, DONE)
     assert home.done(key)["status"] == "closed"
     first, second = home.runs(key)
@@ -67,7 +67,7 @@ def test_a_codex_that_only_says_it_is_done_begins_anew_in_another_session(real: 
     assert first["session"] != second["session"]
 
 
-def test_the_task_and_the_key_are_seen_nowhere_and_the_project_stays_as_it_was(real: Real, server: ModelServer) -> None:
+def test_task_and_key_are_seen_nowhere_and_the_project_is_unchanged(real: Real, server: ModelServer) -> None:
     home, key = started(real, server, Turn(shell=f"echo key is $SCRIPTED_KEY; {HELD}"), DONE)
     home.wait_held()
     (request,) = home.scenario.turns()
@@ -86,7 +86,7 @@ def test_the_task_and_the_key_are_seen_nowhere_and_the_project_stays_as_it_was(r
 
 
 @pytest.mark.parametrize("fault", [Fault.RATE_LIMITED, Fault.SERVER_ERROR, Fault.CUT])
-def test_a_fault_that_passes_soon_is_left_to_codex(fault: Fault, real: Real, server: ModelServer) -> None:
+def test_short_fault_is_left_to_codex(fault: Fault, real: Real, server: ModelServer) -> None:
     spoilt = Turn(text="half of it", fault=fault, retry_after=1)
     home, key = started(real, server, BEGIN, spoilt, DONE, retries=3)
     task = home.done(key)
@@ -98,9 +98,7 @@ def test_a_fault_that_passes_soon_is_left_to_codex(fault: Fault, real: Real, ser
     assert home.standing()[""]["state"] == "ready"
 
 
-def test_a_refusal_without_an_end_slows_the_account_and_the_same_session_goes_on(
-    real: Real, server: ModelServer
-) -> None:
+def test_refusal_without_an_end_slows_the_account_and_the_session_resumes(real: Real, server: ModelServer) -> None:
     home, key = started(real, server, BEGIN, Turn(fault=Fault.RATE_LIMITED), DONE)
     task = home.done(key)
     assert (task["status"], task["failures"]) == ("closed", 0)
@@ -112,9 +110,7 @@ def test_a_refusal_without_an_end_slows_the_account_and_the_same_session_goes_on
     assert [[run[name] for name in USED] for run in (first, second)] == [[120, 30, 1000, 0]] * 2
 
 
-def test_an_account_that_is_refused_over_and_over_is_parked_until_somebody_or_time_lets_it_go(
-    real: Real, server: ModelServer
-) -> None:
+def test_repeatedly_refused_account_is_parked_until_a_person_or_time_frees_it(real: Real, server: ModelServer) -> None:
     refused = Turn(fault=Fault.RATE_LIMITED)
     home, key = started(real, server, refused, refused, BEGIN, DONE, settings=("limits.rate_limit_retries=1",))
     assert [run["ending"] for run in home.ended(key, 2)] == ["rate_limited"] * 2
@@ -126,7 +122,7 @@ def test_an_account_that_is_refused_over_and_over_is_parked_until_somebody_or_ti
     assert [run["ending"] for run in home.runs(key)] == ["rate_limited", "rate_limited", "finished"]
 
 
-def test_fleet_waits_in_place_of_a_codex_that_would_wait_for_long(real: Real, server: ModelServer) -> None:
+def test_fleet_waits_instead_of_a_codex_that_would_wait_for_long(real: Real, server: ModelServer) -> None:
     refused = Turn(fault=Fault.RATE_LIMITED, retry_after=3600)
     home, key = started(real, server, refused, BEGIN, DONE, settings=("watchdog.limit_seconds=1",), retries=5)
     (run, *_) = home.ended(key)
@@ -135,7 +131,7 @@ def test_fleet_waits_in_place_of_a_codex_that_would_wait_for_long(real: Real, se
     assert (task["status"], task["failures"]) == ("closed", 0)
 
 
-def test_a_used_up_plan_parks_its_account_until_its_reset_and_the_next_one_takes_over(
+def test_used_up_plan_parks_its_account_and_the_next_one_takes_over(
     real: Real, server: ModelServer, tmp_path: Path
 ) -> None:
     used_up = server.scenario([Turn(fault=Fault.LIMIT_REACHED, retry_after=3600)], name="used-up")
@@ -174,7 +170,7 @@ def test_a_used_up_plan_parks_its_account_until_its_reset_and_the_next_one_takes
         (Fault.UNAUTHORIZED, "not_logged_in"),
     ],
 )
-def test_a_fault_that_stays_ends_the_run_and_is_no_failure_of_the_task(
+def test_lasting_fault_ends_the_run_and_is_no_failure_of_the_task(
     fault: Fault, ending: str, real: Real, server: ModelServer
 ) -> None:
     home, key = started(real, server, Turn(text="half of it", fault=fault), BEGIN, DONE)
@@ -186,7 +182,7 @@ def test_a_fault_that_stays_ends_the_run_and_is_no_failure_of_the_task(
     assert [each["ending"] for each in home.runs(key)] == [ending, "finished"]
 
 
-def test_a_codex_whose_model_says_nothing_is_stopped_and_nothing_of_it_is_left(real: Real, server: ModelServer) -> None:
+def test_codex_is_stopped_completely_when_its_model_is_silent(real: Real, server: ModelServer) -> None:
     home, key = started(real, server, Turn(fault=Fault.HANG), settings=("watchdog.silence_seconds=3",))
     home.scenario.wait_for(1, seconds=PATIENCE)
     task = home.done(key)
@@ -195,7 +191,7 @@ def test_a_codex_whose_model_says_nothing_is_stopped_and_nothing_of_it_is_left(r
     assert home.agents() == []
 
 
-def test_a_codex_whose_context_is_nearly_full_is_stopped_and_starts_afresh(real: Real, server: ModelServer) -> None:
+def test_codex_is_stopped_and_starts_fresh_when_its_context_is_nearly_full(real: Real, server: ModelServer) -> None:
     turns = (Turn(text="I begin.", shell=HELD, usage=NEARLY_FULL), Turn(shell="test -d . && echo on"), DONE)
     home, key = started(real, server, *turns, settings=("context_pressure_threshold_pct=70",))
     assert home.done(key)["status"] == "closed"
@@ -207,9 +203,7 @@ def test_a_codex_whose_context_is_nearly_full_is_stopped_and_starts_afresh(real:
     assert home.task(key)["failures"] == 0
 
 
-def test_a_prompt_that_is_too_long_for_the_model_makes_the_next_run_start_afresh(
-    real: Real, server: ModelServer
-) -> None:
+def test_next_run_starts_fresh_when_a_prompt_is_too_long_for_the_model(real: Real, server: ModelServer) -> None:
     home, key = started(real, server, BEGIN, Turn(fault=Fault.CONTEXT_FULL), Turn(shell="test -d . && echo on"), DONE)
     assert home.done(key)["status"] == "closed"
     first, second = home.runs(key)
@@ -221,7 +215,7 @@ def test_a_prompt_that_is_too_long_for_the_model_makes_the_next_run_start_afresh
 
 
 @pytest.mark.parametrize("also_the_supervisor", [False, True])
-def test_a_codex_that_is_killed_in_the_midst_of_a_tool_goes_on_in_its_session(
+def test_codex_resumes_its_session_when_it_was_killed_during_a_tool(
     also_the_supervisor: bool, real: Real, server: ModelServer
 ) -> None:
     turns = [Turn(text="I begin.", shell=HELD), Turn(shell="touch went-on"), DONE]
@@ -242,7 +236,7 @@ def test_a_codex_that_is_killed_in_the_midst_of_a_tool_goes_on_in_its_session(
     assert (home.fleet.cwd / "went-on").exists()
 
 
-def test_a_message_interrupts_codex_and_its_session_goes_on_with_it(real: Real, server: ModelServer) -> None:
+def test_message_interrupts_codex_and_its_session_resumes_with_it(real: Real, server: ModelServer) -> None:
     home, key = started(real, server, Turn(text="I begin.", shell=HELD), Turn(shell="touch heard"), DONE)
     home.wait_held()
     said = json.loads(home.fleet.ok("prompt", key, "use the other file", "--json"))

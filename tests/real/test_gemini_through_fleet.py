@@ -39,7 +39,7 @@ def started(
     return home, key
 
 
-def test_gemini_makes_files_and_what_it_used_is_on_record(real: Real, server: ModelServer) -> None:
+def test_gemini_creates_files_and_its_usage_is_recorded(real: Real, server: ModelServer) -> None:
     shell = Turn(text="I begin.", shell="pwd > by-shell && echo fine")
     home, key = started(real, server, shell, Turn(write="by-tool", content="one\n"), DONE, prices=PRICES)
     task = home.done(key)
@@ -60,7 +60,7 @@ def test_gemini_makes_files_and_what_it_used_is_on_record(real: Real, server: Mo
     assert run["session"] in next(sessions).read_text()
 
 
-def test_its_context_is_an_estimate_and_shown_as_one_and_its_cost_is_computed(real: Real, server: ModelServer) -> None:
+def test_context_of_gemini_is_marked_as_an_estimate_and_its_cost_computed(real: Real, server: ModelServer) -> None:
     settings = ("coders.gemini.context_limit=2000",)
     home, key = started(real, server, Turn(shell=f"echo {'x' * 400}; {HELD}"), DONE, settings=settings)
     home.wait_held()
@@ -77,7 +77,7 @@ def test_its_context_is_an_estimate_and_shown_as_one_and_its_cost_is_computed(re
     assert run["context_peak"] > 500
 
 
-def test_the_task_and_the_key_are_seen_nowhere_and_the_project_stays_as_it_was(real: Real, server: ModelServer) -> None:
+def test_task_and_key_are_seen_nowhere_and_the_project_is_unchanged(real: Real, server: ModelServer) -> None:
     home, key = started(real, server, Turn(shell=f"echo key is $GEMINI_API_KEY; {HELD}"), DONE)
     home.wait_held()
     (request,) = home.scenario.turns()
@@ -95,9 +95,7 @@ def test_the_task_and_the_key_are_seen_nowhere_and_the_project_stays_as_it_was(r
     assert sorted(path.name for path in home.fleet.cwd.iterdir()) == ["begun", "go"]
 
 
-def test_a_short_wait_is_left_to_gemini_and_does_not_end_the_long_command_after_it(
-    real: Real, server: ModelServer
-) -> None:
+def test_short_wait_is_left_to_gemini_and_does_not_end_the_next_long_command(real: Real, server: ModelServer) -> None:
     refused = Turn(fault=Fault.RATE_LIMITED, retry_after=1)
     # Silent for longer than it takes to look at old complaints and to act on them.
     home, key = started(real, server, refused, Turn(shell="sleep 18; test -d . && echo fine"), DONE, settings=WATCHFUL)
@@ -108,7 +106,7 @@ def test_a_short_wait_is_left_to_gemini_and_does_not_end_the_long_command_after_
     assert home.standing()[""]["strikes"] == 0
 
 
-def test_fleet_waits_in_place_of_a_gemini_that_would_try_for_minutes(real: Real, server: ModelServer) -> None:
+def test_fleet_waits_instead_of_a_gemini_that_would_retry_for_minutes(real: Real, server: ModelServer) -> None:
     endings = {Fault.RATE_LIMITED: "rate_limited", Fault.SERVER_ERROR: "overloaded", Fault.OVERLOADED: "overloaded"}
     settings = (*WATCHFUL, "limits.rate_limit_base_seconds=60")
     homes = {
@@ -125,7 +123,7 @@ def test_fleet_waits_in_place_of_a_gemini_that_would_try_for_minutes(real: Real,
         assert fault is not Fault.RATE_LIMITED or was_told_to_wait(run, timedelta(seconds=40))
 
 
-def test_a_used_up_quota_parks_its_account_and_the_next_one_takes_over(real: Real, server: ModelServer) -> None:
+def test_used_up_quota_parks_its_account_and_the_next_one_takes_over(real: Real, server: ModelServer) -> None:
     used_up = server.scenario([Turn(fault=Fault.LIMIT_REACHED, retry_after=3600)], name="used-up")
     home = real("gemini", server.scenario([BEGIN, DONE], name="fresh"))
     home.accounts(
@@ -146,7 +144,7 @@ def test_a_used_up_quota_parks_its_account_and_the_next_one_takes_over(real: Rea
     assert len(used_up.turns()) == 1
 
 
-def test_a_key_that_is_refused_parks_the_account_and_fails_nothing(real: Real, server: ModelServer) -> None:
+def test_refused_key_parks_the_account_and_fails_no_task(real: Real, server: ModelServer) -> None:
     home, key = started(real, server, Turn(fault=Fault.UNAUTHORIZED), BEGIN, DONE)
     (run,) = home.ended(key)
     assert (run["ending"], run["exit_status"]) == ("not_logged_in", 401 & 0xFF)
@@ -157,9 +155,7 @@ def test_a_key_that_is_refused_parks_the_account_and_fails_nothing(real: Real, s
     assert (task["status"], task["failures"]) == ("closed", 0)
 
 
-def test_a_gemini_whose_model_falls_silent_is_stopped_and_goes_on_in_its_session(
-    real: Real, server: ModelServer
-) -> None:
+def test_gemini_is_stopped_and_resumes_its_session_when_its_model_is_silent(real: Real, server: ModelServer) -> None:
     silent = [Turn(text="half of the answer", fault=fault) for fault in (Fault.HANG, Fault.STALL)]
     settings = ("watchdog.silence_seconds=20", "limits.retry_limit=3")
     home, key = started(real, server, BEGIN, *silent, DONE, settings=settings)
@@ -171,7 +167,7 @@ def test_a_gemini_whose_model_falls_silent_is_stopped_and_goes_on_in_its_session
     assert home.scenario.turns()[-1].holds("I begin.")
 
 
-def test_a_stream_that_breaks_off_is_a_failure_that_the_next_run_mends(real: Real, server: ModelServer) -> None:
+def test_interrupted_stream_is_a_failure_that_the_next_run_repairs(real: Real, server: ModelServer) -> None:
     cut = Turn(text="half of the answer", fault=Fault.CUT)
     home, key = started(real, server, BEGIN, cut, DONE, settings=("limits.retry_limit=2",))
     task = home.done(key)
@@ -182,7 +178,7 @@ def test_a_stream_that_breaks_off_is_a_failure_that_the_next_run_mends(real: Rea
     assert first["session"] == second["session"]
 
 
-def test_a_full_context_starts_the_task_afresh(real: Real, server: ModelServer) -> None:
+def test_task_starts_fresh_when_the_context_is_full(real: Real, server: ModelServer) -> None:
     home, key = started(real, server, BEGIN, Turn(fault=Fault.CONTEXT_FULL), BEGIN, DONE)
     task = home.done(key)
     assert (task["status"], task["failures"]) == ("closed", 0)
@@ -194,7 +190,7 @@ def test_a_full_context_starts_the_task_afresh(real: Real, server: ModelServer) 
     assert not home.scenario.turns()[2].holds("I begin.")
 
 
-def test_a_gemini_killed_in_the_midst_of_a_command_goes_on_in_its_session(real: Real, server: ModelServer) -> None:
+def test_gemini_resumes_its_session_when_it_was_killed_during_a_command(real: Real, server: ModelServer) -> None:
     home, key = started(real, server, BEGIN, Turn(shell=HELD), BEGIN, DONE, settings=("limits.retry_limit=2",))
     home.wait_held()
     home.kill_cli()
@@ -209,9 +205,7 @@ def test_a_gemini_killed_in_the_midst_of_a_command_goes_on_in_its_session(real: 
     assert home.agents() == []
 
 
-def test_a_session_that_is_gone_costs_one_failure_and_the_next_run_starts_afresh(
-    real: Real, server: ModelServer
-) -> None:
+def test_missing_session_costs_one_failure_and_the_next_run_starts_fresh(real: Real, server: ModelServer) -> None:
     home, key = started(real, server, BEGIN, Turn(shell=HELD), BEGIN, DONE, settings=("limits.retry_limit=3",))
     home.wait_held()
     shutil.rmtree(Path(home.fleet.env["GEMINI_CLI_HOME"]) / ".gemini" / "tmp")
@@ -225,7 +219,7 @@ def test_a_session_that_is_gone_costs_one_failure_and_the_next_run_starts_afresh
     assert third["session"] != first["session"]
 
 
-def test_a_message_interrupts_it_and_opens_its_next_run_in_the_same_session(real: Real, server: ModelServer) -> None:
+def test_message_interrupts_gemini_and_opens_its_next_run_in_the_same_session(real: Real, server: ModelServer) -> None:
     home, key = started(real, server, BEGIN, Turn(shell=HELD), BEGIN, DONE)
     home.wait_held()
     home.fleet.ok("prompt", key, "take-the-blue-one", "--wait", "0")

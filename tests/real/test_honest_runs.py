@@ -40,7 +40,7 @@ def test_two_honest_tasks_close(cli: str, real: Real, server: ModelServer) -> No
 
 
 @pytest.mark.soak
-def test_of_a_hundred_honest_tasks_ninety_eight_close(real: Real, server: ModelServer) -> None:
+def test_ninety_eight_of_a_hundred_honest_tasks_close(real: Real, server: ModelServer) -> None:
     left: list[str] = []
     for cli in CLIS:
         for fault in FAULTS:

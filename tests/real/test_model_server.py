@@ -16,9 +16,7 @@ CLIS = ("claude", "codex", "gemini", "opencode")
 
 
 @pytest.mark.parametrize("cli", CLIS)
-def test_a_real_cli_does_what_the_script_says(
-    cli: str, server: ModelServer, network: ClosedNetwork, work: Path
-) -> None:
+def test_real_cli_follows_the_script(cli: str, server: ModelServer, network: ClosedNetwork, work: Path) -> None:
     cli_runs.follow_a_script(network, cli, server, work)
 
 
@@ -37,7 +35,7 @@ TOLD = [
 
 
 @pytest.mark.parametrize(("cli", "fault", "code", "words"), TOLD, ids=lambda value: str(value).replace(" ", "-"))
-def test_a_real_cli_understands_a_scripted_fault(
+def test_real_cli_understands_a_scripted_fault(
     cli: str, fault: Fault, code: int, words: str, server: ModelServer, network: ClosedNetwork, work: Path
 ) -> None:
     scenario = server.scenario([Turn(text="half of it", fault=fault)], name=f"{cli}-{fault}")
@@ -48,7 +46,7 @@ def test_a_real_cli_understands_a_scripted_fault(
     assert len(scenario.turns()) == 1
 
 
-def test_claude_hears_how_much_of_its_plan_is_used(server: ModelServer, network: ClosedNetwork, work: Path) -> None:
+def test_claude_reads_the_usage_of_its_plan(server: ModelServer, network: ClosedNetwork, work: Path) -> None:
     scenario = server.scenario(
         [Turn(shell="true", limit_used=0.93), Turn(fault=Fault.LIMIT_REACHED, retry_after=3600)], name="plan"
     )
@@ -63,7 +61,7 @@ def test_claude_hears_how_much_of_its_plan_is_used(server: ModelServer, network:
     assert (ran.code, ran.events[-1]["api_error_status"]) == (1, 429)
 
 
-def test_claude_goes_on_after_a_fault_that_passes(server: ModelServer, network: ClosedNetwork, work: Path) -> None:
+def test_claude_continues_after_a_short_fault(server: ModelServer, network: ClosedNetwork, work: Path) -> None:
     scenario = server.scenario(
         [Turn(fault=Fault.OVERLOADED), Turn(text="half of it", fault=Fault.CUT), Turn(text="All done.")], name="passing"
     )
@@ -72,7 +70,7 @@ def test_claude_goes_on_after_a_fault_that_passes(server: ModelServer, network: 
     assert [request.status for request in scenario.turns()] == [529, 200, 200]
 
 
-def test_a_cli_waits_as_long_as_the_model_says_nothing(server: ModelServer, network: ClosedNetwork, work: Path) -> None:
+def test_cli_waits_while_the_model_is_silent(server: ModelServer, network: ClosedNetwork, work: Path) -> None:
     scenario = server.scenario([Turn(fault=Fault.HANG)], name="hang")
     process = cli_runs.start(network, "codex", scenario, work)
     try:

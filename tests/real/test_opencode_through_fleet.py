@@ -28,7 +28,7 @@ def started(real: Real, server: ModelServer, *turns: Turn, settings: tuple[str, 
     return home, key
 
 
-def test_opencode_makes_files_and_what_it_used_is_on_record(real: Real, server: ModelServer) -> None:
+def test_opencode_creates_files_and_its_usage_is_recorded(real: Real, server: ModelServer) -> None:
     shell = Turn(text="I begin.", shell="pwd > by-shell && echo fine")
     home, key = started(real, server, shell, Turn(write="by-tool", content="one\n"), DONE)
     task = home.done(key)
@@ -48,7 +48,7 @@ def test_opencode_makes_files_and_what_it_used_is_on_record(real: Real, server: 
     assert home.scenario.turns()[0].headers["x-session-affinity"] == run["session"]
 
 
-def test_the_task_and_the_key_are_seen_nowhere_and_a_message_interrupts_it(real: Real, server: ModelServer) -> None:
+def test_task_and_key_are_seen_nowhere_and_a_message_interrupts_opencode(real: Real, server: ModelServer) -> None:
     home, key = started(real, server, BEGIN, Turn(shell=HELD), BEGIN, DONE)
     home.wait_held()
     secrets = [WORDS, home.scenario.key]
@@ -72,7 +72,7 @@ def test_the_task_and_the_key_are_seen_nowhere_and_a_message_interrupts_it(real:
     assert [path.name for path in home.fleet.cwd.iterdir()] == ["begun"]
 
 
-def test_faults_that_pass_soon_are_left_to_opencode(real: Real, server: ModelServer) -> None:
+def test_short_faults_are_left_to_opencode(real: Real, server: ModelServer) -> None:
     spoilt = [Turn(text="half of the answer", fault=fault, retry_after=1) for fault in (Fault.RATE_LIMITED, Fault.CUT)]
     home, key = started(real, server, BEGIN, *spoilt, DONE)
     assert home.done(key)["status"] == "closed"
@@ -82,7 +82,7 @@ def test_faults_that_pass_soon_are_left_to_opencode(real: Real, server: ModelSer
     assert home.standing()[""]["strikes"] == 0
 
 
-def test_fleet_waits_in_place_of_an_opencode_that_would_wait_in_silence(real: Real, server: ModelServer) -> None:
+def test_fleet_waits_instead_of_an_opencode_that_would_wait_silently(real: Real, server: ModelServer) -> None:
     told = {
         Fault.RATE_LIMITED: ("rate_limited", "rate", "slowed"),
         Fault.LIMIT_REACHED: ("rate_limited", "plan", "parked"),
@@ -102,7 +102,7 @@ def test_fleet_waits_in_place_of_an_opencode_that_would_wait_in_silence(real: Re
         assert (task["status"], task["failures"]) == ("open", 0)
 
 
-def test_a_key_that_is_refused_parks_the_account_and_the_next_one_takes_over(real: Real, server: ModelServer) -> None:
+def test_refused_key_parks_the_account_and_the_next_one_takes_over(real: Real, server: ModelServer) -> None:
     refused = server.scenario([Turn(fault=Fault.UNAUTHORIZED)], name="refused")
     home = real("opencode", server.scenario([BEGIN, DONE], name="fresh"))
     good = home.fleet.env["OPENCODE_CONFIG_CONTENT"]
@@ -122,7 +122,7 @@ def test_a_key_that_is_refused_parks_the_account_and_the_next_one_takes_over(rea
     assert [home.standing()[name]["state"] for name in ("first", "second")] == ["parked", "ready"]
 
 
-def test_an_opencode_whose_model_falls_silent_is_stopped_though_it_lets_the_first_signal_pass(
+def test_opencode_with_a_silent_model_is_stopped_although_it_ignores_the_first_signal(
     real: Real, server: ModelServer
 ) -> None:
     unheard, hers = started(real, server, Turn(fault=Fault.HANG), settings=("watchdog.first_event_seconds=20",))
@@ -139,7 +139,7 @@ def test_an_opencode_whose_model_falls_silent_is_stopped_though_it_lets_the_firs
     assert home.scenario.turns()[-1].holds("I begin.")
 
 
-def test_a_nearly_full_context_is_left_and_the_task_starts_afresh(real: Real, server: ModelServer) -> None:
+def test_task_starts_fresh_when_the_context_is_nearly_full(real: Real, server: ModelServer) -> None:
     full = BEGIN._replace(usage=NEARLY_FULL)
     again = BEGIN._replace(when="This is run 2")  # it goes on while it is asked to stop
     home, key = started(real, server, full, again, DONE, settings=("coders.opencode.context_limit=200000",))
@@ -153,7 +153,7 @@ def test_a_nearly_full_context_is_left_and_the_task_starts_afresh(real: Real, se
     assert not afresh.holds("I begin.")
 
 
-def test_an_opencode_that_makes_room_over_and_over_in_vain_is_stopped(real: Real, server: ModelServer) -> None:
+def test_opencode_is_stopped_when_it_compacts_repeatedly_in_vain(real: Real, server: ModelServer) -> None:
     home, key = started(real, server, BEGIN, Turn(fault=Fault.CONTEXT_FULL), settings=("limits.context_limit=0",))
     (run,) = home.ended(key)
     assert run["ending"] == "context_full"
@@ -162,7 +162,7 @@ def test_an_opencode_that_makes_room_over_and_over_in_vain_is_stopped(real: Real
     assert home.agents() == []
 
 
-def test_a_database_that_another_opencode_holds_is_waited_for(real: Real, server: ModelServer) -> None:
+def test_database_held_by_another_opencode_is_waited_for(real: Real, server: ModelServer) -> None:
     home = real("opencode", server.scenario([BEGIN, DONE], name="locked"))
     home.set("limits.rate_limit_base_seconds=0.5")
     place = Path(home.fleet.env["XDG_DATA_HOME"]) / "opencode" / "opencode.db"
@@ -178,7 +178,7 @@ def test_a_database_that_another_opencode_holds_is_waited_for(real: Real, server
     assert (task["status"], task["failures"]) == ("closed", 0)
 
 
-def test_an_opencode_killed_in_the_midst_of_a_command_goes_on_in_its_session(real: Real, server: ModelServer) -> None:
+def test_opencode_resumes_its_session_when_it_was_killed_during_a_command(real: Real, server: ModelServer) -> None:
     home, key = started(real, server, BEGIN, Turn(shell=HELD), BEGIN, DONE, settings=("limits.retry_limit=2",))
     home.wait_held()
     home.kill_cli()

@@ -12,7 +12,5 @@ pytestmark = pytest.mark.soak("clis")
 
 
 @pytest.mark.parametrize("cli", ["copilot", "pi", "qwen"])
-def test_another_real_cli_does_what_the_script_says(
-    cli: str, server: ModelServer, network: ClosedNetwork, work: Path
-) -> None:
+def test_other_real_cli_follows_the_script(cli: str, server: ModelServer, network: ClosedNetwork, work: Path) -> None:
     cli_runs.follow_a_script(network, cli, server, work)

@@ -27,7 +27,7 @@ def started(
 
 
 @pytest.mark.parametrize("cli", OTHERS)
-def test_it_makes_a_file_and_what_it_used_is_on_record(cli: str, real: Real, server: ModelServer) -> None:
+def test_coder_creates_a_file_and_its_usage_is_recorded(cli: str, real: Real, server: ModelServer) -> None:
     home, key = started(real, server, cli, BEGIN, DONE)
     task = home.done(key)
     assert (task["status"], task["failures"]) == ("closed", 0)
@@ -45,7 +45,7 @@ def test_it_makes_a_file_and_what_it_used_is_on_record(cli: str, real: Real, ser
 
 
 @pytest.mark.parametrize("cli", ["copilot", "pi"])
-def test_a_long_refusal_slows_its_account_and_fails_nothing(cli: str, real: Real, server: ModelServer) -> None:
+def test_long_refusal_slows_its_account_and_fails_no_task(cli: str, real: Real, server: ModelServer) -> None:
     home, key = started(real, server, cli, BEGIN, Turn(fault=Fault.RATE_LIMITED, retry_after=600))
     (run,) = home.ended(key)
     assert run["ending"] == "rate_limited"
@@ -55,7 +55,7 @@ def test_a_long_refusal_slows_its_account_and_fails_nothing(cli: str, real: Real
     assert (task["status"], task["failures"]) == ("open", 0)
 
 
-def test_a_key_that_is_refused_parks_the_account_of_qwen_and_fails_nothing(real: Real, server: ModelServer) -> None:
+def test_refused_key_parks_the_account_of_qwen_and_fails_no_task(real: Real, server: ModelServer) -> None:
     home, key = started(real, server, "qwen", BEGIN, Turn(fault=Fault.UNAUTHORIZED), DONE)
     (run,) = home.ended(key)
     assert run["ending"] == "not_logged_in"
@@ -67,7 +67,9 @@ def test_a_key_that_is_refused_parks_the_account_of_qwen_and_fails_nothing(real:
 
 
 @pytest.mark.parametrize("cli", OTHERS)
-def test_killed_in_the_midst_of_a_command_it_goes_on_in_its_session(cli: str, real: Real, server: ModelServer) -> None:
+def test_coder_resumes_its_session_when_it_was_killed_during_a_command(
+    cli: str, real: Real, server: ModelServer
+) -> None:
     turns = (Turn(text="I begin.", shell="test -d . && echo fine"), Turn(shell=HELD), BEGIN, DONE)
     home, key = started(real, server, cli, *turns, settings=("limits.retry_limit=2",))
     home.wait_held()

@@ -23,7 +23,7 @@ LAST = {
 
 
 @pytest.mark.parametrize("cli", LAST)
-def test_a_worker_hands_in_by_its_last_word(
+def test_worker_hands_in_by_its_last_word(
     real: Callable[[str, Scenario], RealFleet], server: ModelServer, cli: str
 ) -> None:
     """No file is written: neither of them is told by its model to."""
@@ -44,7 +44,7 @@ def test_a_worker_hands_in_by_its_last_word(
     assert run["tool_calls"] == 1, "handing in is no work"
 
 
-def test_a_model_that_does_not_hand_in_costs_nothing_of_what_was_done(
+def test_finished_work_counts_when_the_model_hands_in_nothing(
     real: Callable[[str, Scenario], RealFleet], server: ModelServer
 ) -> None:
     scenario = server.scenario([Turn(write="a.txt"), Turn(text="All done.")], name="claude")

@@ -41,9 +41,7 @@ def tools(home: RealFleet) -> list[int]:
 
 
 @pytest.mark.parametrize(("cli", "step"), [("claude", signal.SIGINT), ("gemini", signal.SIGTERM)])
-def test_rule_1_an_exit_code_of_0_is_not_success(
-    cli: str, step: signal.Signals, real: Real, server: ModelServer
-) -> None:
+def test_exit_code_0_is_not_success(cli: str, step: signal.Signals, real: Real, server: ModelServer) -> None:
     home, key = started(real, server, cli, Turn(fault=Fault.HANG), BEGIN, DONE)
     home.scenario.wait_for(1, seconds=PATIENCE)
     time.sleep(HANGING_SECONDS)
@@ -56,7 +54,7 @@ def test_rule_1_an_exit_code_of_0_is_not_success(
     assert [run["ending"] for run in home.runs(key)] == ["incomplete", "finished"]
 
 
-def test_rule_2_what_claude_calls_a_success_can_be_an_error(real: Real, server: ModelServer) -> None:
+def test_success_reported_by_claude_can_be_an_error(real: Real, server: ModelServer) -> None:
     home, key = started(real, server, "claude", BEGIN, Turn(tool="a tool that nobody offers"))
     assert home.done(key)["status"] == "blocked"
     last = printed(home, key)[-1]
@@ -65,7 +63,7 @@ def test_rule_2_what_claude_calls_a_success_can_be_an_error(real: Real, server: 
     assert (run["ending"], run["tool_calls"]) == ("failed", 1)
 
 
-def test_rule_3_an_error_of_codex_is_not_its_end(real: Real, server: ModelServer) -> None:
+def test_error_of_codex_is_not_its_end(real: Real, server: ModelServer) -> None:
     home = real("codex", server.scenario([BEGIN, Turn(fault=Fault.SERVER_ERROR), DONE], name="codex"))
     config = Path(home.fleet.env["CODEX_HOME"]) / "config.toml"
     config.write_text(config.read_text().replace("stream_max_retries = 0", "stream_max_retries = 2"))
@@ -82,9 +80,7 @@ def test_rule_3_an_error_of_codex_is_not_its_end(real: Real, server: ModelServer
 
 
 @pytest.mark.parametrize("cli", ["claude", "codex", "gemini"])
-def test_rule_4_a_tool_in_a_session_of_its_own_does_not_outlive_its_cli(
-    cli: str, real: Real, server: ModelServer
-) -> None:
+def test_tool_in_its_own_process_session_does_not_outlive_its_cli(cli: str, real: Real, server: ModelServer) -> None:
     home, key = started(real, server, cli, Turn(shell=HELD), DONE)
     home.wait_held()
     cli_groups = {os.getpgid(pid) for pid in home.clis()}
@@ -96,7 +92,7 @@ def test_rule_4_a_tool_in_a_session_of_its_own_does_not_outlive_its_cli(
 
 
 @pytest.mark.parametrize("cli", ALL)
-def test_rule_5_every_cli_is_stopped_in_the_way_it_understands(cli: str, real: Real, server: ModelServer) -> None:
+def test_each_cli_is_stopped_by_a_signal_it_handles(cli: str, real: Real, server: ModelServer) -> None:
     home = real(cli, server.scenario([Turn(shell=HELD), DONE], name=cli))
     home.set("watchdog.stop_grace_seconds=60")  # a busy machine is no reason to kill
     key = home.ask()
@@ -111,9 +107,7 @@ def test_rule_5_every_cli_is_stopped_in_the_way_it_understands(cli: str, real: R
 
 
 @pytest.mark.parametrize("cli", ALL)
-def test_rule_6_a_cli_that_was_killed_in_the_midst_of_a_tool_goes_on_in_its_session(
-    cli: str, real: Real, server: ModelServer
-) -> None:
+def test_cli_resumes_its_session_when_it_was_killed_during_a_tool(cli: str, real: Real, server: ModelServer) -> None:
     home = real(cli, server.scenario([Turn(text="I begin.", shell=HELD), BEGIN, DONE], name=cli))
     home.set("limits.retry_limit=2")
     key = home.ask()
@@ -128,7 +122,7 @@ def test_rule_6_a_cli_that_was_killed_in_the_midst_of_a_tool_goes_on_in_its_sess
 
 
 @pytest.mark.parametrize("cli", ["claude", "codex"])
-def test_rule_7_a_prompt_may_be_longer_than_any_argument(cli: str, real: Real, server: ModelServer) -> None:
+def test_prompt_may_be_longer_than_any_argument(cli: str, real: Real, server: ModelServer) -> None:
     home = real(cli, server.scenario([BEGIN, DONE], name=cli))
     long = home.fleet.user / "long"
     long.write_text("all work and no play\n" * 19_000 + "THE-VERY-END")
@@ -140,7 +134,7 @@ def test_rule_7_a_prompt_may_be_longer_than_any_argument(cli: str, real: Real, s
 
 
 @pytest.mark.parametrize("cli", ["claude", "codex"])
-def test_rule_8_nothing_waits_for_more_on_stdin(cli: str, real: Real, server: ModelServer) -> None:
+def test_no_cli_waits_for_more_on_stdin(cli: str, real: Real, server: ModelServer) -> None:
     home, key = started(real, server, cli, BEGIN, DONE)
     assert home.done(key)["status"] == "closed"
     (run,) = home.runs(key)
@@ -151,7 +145,7 @@ def test_rule_8_nothing_waits_for_more_on_stdin(cli: str, real: Real, server: Mo
 
 
 @pytest.mark.parametrize("cli", ["claude", "codex", "gemini"])
-def test_rule_9_a_sum_of_tokens_is_not_the_size_of_the_context(cli: str, real: Real, server: ModelServer) -> None:
+def test_sum_of_tokens_is_not_the_context_size(cli: str, real: Real, server: ModelServer) -> None:
     home, key = started(real, server, cli, BEGIN, BEGIN, BEGIN, DONE)
     assert home.done(key)["status"] == "closed"
     (run,) = home.runs(key)

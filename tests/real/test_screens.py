@@ -46,7 +46,7 @@ def received(screen: RealScreen) -> list[str]:
 
 
 @pytest.mark.parametrize("cli", CLIS)
-def test_a_screen_works_on_its_prompt_and_its_file_tells_all_of_it(cli: str, opened: Open) -> None:
+def test_screen_works_on_its_prompt_and_its_session_file_reports_everything(cli: str, opened: Open) -> None:
     screen = opened(cli, Turn(text="I begin.", shell="pwd > made && echo fine"), DONE, prompt=NASTY)
     screen.wait(lambda shown: "Well done." in shown, "the last reply")
     screen.until(READY)
@@ -77,7 +77,7 @@ def tokens(screen: RealScreen) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("cli", CLIS)
-def test_a_message_arrives_in_the_midst_of_work_and_after_it(cli: str, opened: Open) -> None:
+def test_message_arrives_during_work_and_after_it(cli: str, opened: Open) -> None:
     screen = opened(cli, Turn(text="I begin.", shell=HELD), DONE, Turn(text="That too."))
     wait_for(lambda: (screen.work / "begun").exists(), "the tool to run", screen.shown)
     screen.until(BUSY)
@@ -98,7 +98,7 @@ def test_a_message_arrives_in_the_midst_of_work_and_after_it(cli: str, opened: O
 
 
 @pytest.mark.parametrize("cli", CLIS)
-def test_an_account_of_its_own_is_asked_nothing_before_the_work(cli: str, opened: Open) -> None:
+def test_separate_account_is_asked_nothing_before_the_work(cli: str, opened: Open) -> None:
     asked = opened(cli, DONE, answered=False)
     if cli == "codex":
         asked.until(QUESTION)
@@ -113,7 +113,7 @@ def test_an_account_of_its_own_is_asked_nothing_before_the_work(cli: str, opened
 OF_THE_USER = {"CLAUDE_CONFIG_DIR": "", "ANTHROPIC_API_KEY": "", "CLAUDE_CODE_OAUTH_TOKEN": "of-nobody"}
 
 
-def test_a_folder_is_trusted_by_one_above_it_where_the_login_is_the_users_own(opened: Open, tmp_path: Path) -> None:
+def test_folder_is_trusted_by_a_parent_folder_when_the_login_is_that_of_the_user(opened: Open, tmp_path: Path) -> None:
     for name in ("asked", "trusted"):
         (tmp_path / name / "home").mkdir(parents=True)
         (tmp_path / name / "home" / ".claude.json").write_text('{"hasCompletedOnboarding": true, "mine": 1}')
@@ -129,7 +129,7 @@ def test_a_folder_is_trusted_by_one_above_it_where_the_login_is_the_users_own(op
 
 
 @pytest.mark.parametrize("cli", CLIS)
-def test_a_question_of_permission_is_seen_and_an_answer_lets_it_go_on(cli: str, opened: Open) -> None:
+def test_permission_question_is_recognized_and_an_answer_continues_the_work(cli: str, opened: Open) -> None:
     asks = {
         "claude": Turn(text="I begin.", shell="touch made"),
         "codex": Turn(
@@ -147,7 +147,7 @@ def test_a_question_of_permission_is_seen_and_an_answer_lets_it_go_on(cli: str, 
 
 
 @pytest.mark.parametrize("cli", CLIS)
-def test_a_prompt_too_long_for_an_argument_is_read_from_a_file(cli: str, opened: Open) -> None:
+def test_prompt_that_is_too_long_for_an_argument_is_read_from_a_file(cli: str, opened: Open) -> None:
     long = "a 'word' or \"two\" $(id)\n" * 8_400
     assert len(long) > 200_000
     screen = opened(cli, Turn(text="I read."), prompt=long)
@@ -160,7 +160,7 @@ def test_a_prompt_too_long_for_an_argument_is_read_from_a_file(cli: str, opened:
 
 
 @pytest.mark.parametrize("cli", CLIS)
-def test_how_work_is_done_is_told_apart_from_the_prompt(cli: str, opened: Open) -> None:
+def test_protocol_is_passed_apart_from_the_prompt(cli: str, opened: Open) -> None:
     protocol = "Here 'work' is \"done\" $(so)\n\\ and so 😀"
     screen = opened(cli, DONE, prompt="make it so", protocol=protocol)
     screen.wait(lambda shown: "Well done." in shown, "the reply")
@@ -170,7 +170,7 @@ def test_how_work_is_done_is_told_apart_from_the_prompt(cli: str, opened: Open) 
 
 
 @pytest.mark.parametrize("cli", CLIS)
-def test_a_session_goes_on_where_it_ended(cli: str, opened: Open, tmp_path: Path) -> None:
+def test_session_resumes_where_it_ended(cli: str, opened: Open, tmp_path: Path) -> None:
     first = opened(cli, DONE, base=tmp_path / "same", prompt="the first words")
     wait_for(lambda: first.told(Kind.RESULT), "the first turn's end")
     pid = first.run("list-panes", "-F", "#{pane_pid}").strip()
@@ -183,7 +183,7 @@ def test_a_session_goes_on_where_it_ended(cli: str, opened: Open, tmp_path: Path
     wait_for(lambda: again.told(Kind.DELIVERED) == ["the first words", "and more"], "both in one file")
 
 
-def test_gemini_works_at_a_screen_and_is_asked_nothing_where_its_folder_is_trusted(opened: Open) -> None:
+def test_gemini_works_at_a_screen_without_questions_when_its_folder_is_trusted(opened: Open) -> None:
     untrusted = {"permissions": "user", "env": {"GEMINI_CLI_TRUST_WORKSPACE": ""}}
     asked = opened("gemini", DONE, answered=False, **untrusted)
     assert "Do you trust" in asked.until(QUESTION)

@@ -38,7 +38,7 @@ def held(home: RealTerminals, branch: str = "x", prompt: str = "make it so") -> 
 
 
 @pytest.mark.parametrize("cli", CLIS)
-def test_an_agent_works_on_its_prompt_and_what_it_does_can_be_seen(cli: str, opened: Open) -> None:
+def test_agent_in_a_terminal_works_on_its_prompt_visibly(cli: str, opened: Open) -> None:
     home = opened(cli, HOLD, DONE)
     home.price(input=3, output=15, cache_read=0.3, cache_write=3.75)
     key = home.agent("x", "-p", NASTY)
@@ -62,7 +62,7 @@ def test_an_agent_works_on_its_prompt_and_what_it_does_can_be_seen(cli: str, ope
 
 
 @pytest.mark.parametrize("cli", CLIS)
-def test_what_an_agent_is_told_is_in_no_command_line(cli: str, opened: Open) -> None:
+def test_prompts_are_in_no_command_line(cli: str, opened: Open) -> None:
     home, secret = opened(cli, HOLD, DONE, Turn(text="That too.")), "the-plan-that-nobody-is-to-see"
     with watched(secret) as found:
         home.fleet.ok("create", "x", "-", stdin=f"{secret}\nand more")
@@ -76,7 +76,7 @@ def test_what_an_agent_is_told_is_in_no_command_line(cli: str, opened: Open) -> 
 
 
 @pytest.mark.parametrize("cli", CLIS)
-def test_a_prompt_is_heard_once_when_the_supervisor_is_killed_at_its_start(cli: str, opened: Open) -> None:
+def test_prompt_is_delivered_once_when_the_supervisor_is_killed_at_its_start(cli: str, opened: Open) -> None:
     home = opened(cli, DONE, Turn(text="That too."))
     for number in range(4):
         branch, text = f"x{number}", f"make it so {number}\nin two lines"
@@ -91,7 +91,7 @@ def test_a_prompt_is_heard_once_when_the_supervisor_is_killed_at_its_start(cli: 
 
 
 @pytest.mark.parametrize("cli", CLIS)
-def test_a_prompt_that_begins_like_a_command_is_none(cli: str, opened: Open) -> None:
+def test_prompt_that_begins_like_a_command_is_a_prompt(cli: str, opened: Open) -> None:
     home = opened(cli, DONE)
     home.fleet.ok("create", "x", "-", stdin="!touch hurt")
     home.wait_listed("x", "idle")
@@ -115,7 +115,7 @@ def test_five_agents_of_one_prompt_all_reply(cli: str, opened: Open) -> None:
 
 
 @pytest.mark.parametrize("cli", CLIS)
-def test_a_message_arrives_once_and_as_it_was_in_the_midst_of_work_and_after_it(cli: str, opened: Open) -> None:
+def test_message_arrives_once_and_unchanged_during_work_and_after_it(cli: str, opened: Open) -> None:
     home = opened(cli, HOLD, DONE, Turn(text="That too."), Turn(text="And that."))
     key, place = held(home)
     home.prompt("x", f"first: {NASTY}", wait=0)
@@ -135,7 +135,7 @@ def test_a_message_arrives_once_and_as_it_was_in_the_midst_of_work_and_after_it(
 
 
 @pytest.mark.parametrize("cli", CLIS)
-def test_a_message_to_an_agent_that_is_just_starting_is_not_lost(cli: str, opened: Open) -> None:
+def test_message_to_a_starting_agent_is_not_lost(cli: str, opened: Open) -> None:
     home = opened(cli, BEGIN, DONE, Turn(text="That too."))
     key = home.agent("x", "-p", "make it so")
     home.prompt("x", "this as well", wait=0)
@@ -146,7 +146,7 @@ def test_a_message_to_an_agent_that_is_just_starting_is_not_lost(cli: str, opene
 
 
 @pytest.mark.parametrize("cli", CLIS)
-def test_a_message_is_not_added_to_what_a_person_is_typing(cli: str, opened: Open) -> None:
+def test_message_is_not_appended_to_typed_input_of_a_person(cli: str, opened: Open) -> None:
     home = opened(cli, DONE, Turn(text="That too."), Turn(text="And that."))
     key = home.agent("x", "-p", "make it so")
     home.wait_listed("x", "idle")
@@ -171,7 +171,7 @@ ASKS = {
 
 
 @pytest.mark.parametrize("cli", CLIS)
-def test_nothing_is_typed_into_a_question_of_permission(cli: str, opened: Open) -> None:
+def test_nothing_is_typed_into_a_permission_question(cli: str, opened: Open) -> None:
     home = opened(cli, ASKS[cli], DONE, Turn(text="That too."))
     home.set("permissions=user")
     if cli == "codex":
@@ -192,7 +192,7 @@ def test_nothing_is_typed_into_a_question_of_permission(cli: str, opened: Open) 
 
 
 @pytest.mark.parametrize("cli", CLIS)
-def test_a_first_question_of_the_users_own_login_is_left_to_the_user(cli: str, opened: Open) -> None:
+def test_first_question_of_a_user_login_is_left_to_the_user(cli: str, opened: Open) -> None:
     home = opened(cli, DONE, own=False)  # no tool: in its sandbox codex would make /tmp/.git
     home.set("permissions=user")
     before = {path: path.read_bytes() for path in home.settings_of_the_user()}
@@ -209,7 +209,7 @@ CLOSES = Turn(shell='bd close "$FLEET_TASK_ID" --reason "it was made"')
 
 
 @pytest.mark.parametrize("cli", CLIS)
-def test_an_agent_that_closes_its_task_is_ended_after_its_last_word(cli: str, opened: Open) -> None:
+def test_agent_that_closes_its_task_is_ended_after_its_last_word(cli: str, opened: Open) -> None:
     home = opened(cli, BEGIN, CLOSES, DONE)
     key = home.agent("x", "-p", "make it so")
     task = home.wait_status(key, "closed", "blocked")
@@ -226,7 +226,7 @@ def test_an_agent_that_closes_its_task_is_ended_after_its_last_word(cli: str, op
 
 
 @pytest.mark.parametrize("cli", CLIS)
-def test_a_task_is_done_when_a_person_says_so_and_killed_work_is_kept(cli: str, opened: Open) -> None:
+def test_task_is_done_when_a_person_says_so_and_killed_work_is_kept(cli: str, opened: Open) -> None:
     home = opened(cli, Turn(text="I begin.", shell=f"touch kept; {HELD}"), DONE)
     done, _ = held(home, "done")
     killed, _ = held(home, "killed")
@@ -241,7 +241,7 @@ def test_a_task_is_done_when_a_person_says_so_and_killed_work_is_kept(cli: str, 
 
 
 @pytest.mark.parametrize("cli", CLIS)
-def test_an_agent_lives_on_when_its_supervisor_is_killed(cli: str, opened: Open) -> None:
+def test_agent_survives_when_its_supervisor_is_killed(cli: str, opened: Open) -> None:
     home = opened(cli, HOLD, DONE, Turn(text="That too."))
     key, place = held(home)
     home.wait_listed("x", "working")
@@ -260,7 +260,7 @@ def test_an_agent_lives_on_when_its_supervisor_is_killed(cli: str, opened: Open)
 
 
 @pytest.mark.parametrize("cli", CLIS)
-def test_a_prompt_of_any_length_arrives_as_it_was(cli: str, opened: Open, tmp_path: Path) -> None:
+def test_prompt_of_any_length_arrives_unchanged(cli: str, opened: Open, tmp_path: Path) -> None:
     long = "a 'word' or \"two\" $(touch hurt)\n" * 6_500
     assert len(long) > 200_000
     place = "$FLEET_HOME/tasks/$FLEET_TASK_ID/runs/1/prompt.md"

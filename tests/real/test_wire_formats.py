@@ -130,9 +130,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str] = NOTHING, *, seconds
 
 @each_wire
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
-def test_a_turn_says_its_words_calls_the_shell_and_counts_its_tokens(
-    wire: str, streamed: bool, model: ModelServer
-) -> None:
+def test_turn_contains_text_a_shell_call_and_token_counts(wire: str, streamed: bool, model: ModelServer) -> None:
     scenario = model.scenario([Turn(text="well then", shell="date", usage=NEARLY_FULL)])
     answer = ask(scenario, wire, streamed=streamed)
     assert (answer.status, answer.is_whole) == (200, True)
@@ -145,7 +143,7 @@ def test_a_turn_says_its_words_calls_the_shell_and_counts_its_tokens(
 
 @each_wire
 @pytest.mark.parametrize("fault", SAID)
-def test_a_fault_is_told_in_the_words_of_its_format(wire: str, fault: Fault, model: ModelServer) -> None:
+def test_fault_is_sent_in_its_wire_format(wire: str, fault: Fault, model: ModelServer) -> None:
     status, words = SAID[fault][wire]
     answer = ask(model.scenario([Turn(fault=fault, retry_after=7)]), wire)
     assert answer.status == status
@@ -155,7 +153,7 @@ def test_a_fault_is_told_in_the_words_of_its_format(wire: str, fault: Fault, mod
 
 
 @each_wire
-def test_a_cut_answer_ends_in_the_middle(wire: str, model: ModelServer) -> None:
+def test_cut_answer_ends_in_the_middle(wire: str, model: ModelServer) -> None:
     scenario = model.scenario([Turn(text="well then", fault=Fault.CUT), Turn(text="well then")])
     cut, unharmed = (ask(scenario, wire, streamed=True) for _ in range(2))
     assert (cut.is_whole, unharmed.is_whole) == (False, True)
@@ -163,13 +161,13 @@ def test_a_cut_answer_ends_in_the_middle(wire: str, model: ModelServer) -> None:
 
 
 @each_wire
-def test_a_stalled_answer_begins_and_falls_silent(wire: str, model: ModelServer) -> None:
+def test_stalled_answer_begins_and_stops(wire: str, model: ModelServer) -> None:
     answer = ask(model.scenario([Turn(text="well then", fault=Fault.STALL)]), wire, streamed=True, seconds=0.5)
     assert (answer.status, answer.is_whole) == (200, False)
 
 
 @each_wire
-def test_a_hanging_model_answers_nothing_and_is_seen_to_be_asked(wire: str, model: ModelServer) -> None:
+def test_hanging_model_sends_nothing_and_records_the_request(wire: str, model: ModelServer) -> None:
     scenario = model.scenario([Turn(fault=Fault.HANG)])
     with pytest.raises(TimeoutError):
         ask(scenario, wire, seconds=0.5)
@@ -187,14 +185,14 @@ def test_a_hanging_model_answers_nothing_and_is_seen_to_be_asked(wire: str, mode
         (b"transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", b"400"),
     ],
 )
-def test_a_body_is_read_in_chunks_and_within_bounds(head: bytes, status: bytes, model: ModelServer) -> None:
+def test_body_is_read_in_chunks_and_bounded(head: bytes, status: bytes, model: ModelServer) -> None:
     path = f"/s/{model.scenario([Turn(text='first')]).id}/v1/chat/completions".encode()
     with socket.create_connection(("127.0.0.1", int(model.url.rpartition(":")[2])), timeout=10) as connection:
         connection.sendall(b"POST %s HTTP/1.1\r\n%s" % (path, head))
         assert connection.recv(1000).split()[1] == status
 
 
-def test_closing_the_server_lets_go_of_those_who_wait() -> None:
+def test_closing_the_server_releases_waiting_clients() -> None:
     with ModelServer() as model:
         scenario = model.scenario([Turn(fault=Fault.HANG)])
         waiting = socket.create_connection(("127.0.0.1", int(model.url.rpartition(":")[2])), timeout=30)
@@ -207,7 +205,7 @@ def test_closing_the_server_lets_go_of_those_who_wait() -> None:
 
 
 @each_wire
-def test_a_question_without_tools_takes_no_turn(wire: str, model: ModelServer) -> None:
+def test_request_without_tools_takes_no_turn(wire: str, model: ModelServer) -> None:
     scenario = model.scenario([Turn(shell="date"), Turn(text="done")])
     assert "side call" in ask(scenario, wire, tools=[]).body
     assert "date" in ask(scenario, wire).body
@@ -215,14 +213,14 @@ def test_a_question_without_tools_takes_no_turn(wire: str, model: ModelServer) -
 
 
 @each_wire
-def test_a_turn_whose_tool_is_not_offered_fails_and_says_so(wire: str, model: ModelServer) -> None:
+def test_turn_fails_when_its_tool_is_not_offered(wire: str, model: ModelServer) -> None:
     answer = ask(model.scenario([Turn(tool="teleport")]), wire)
     assert answer.status == 400
     assert f"the turn wants teleport, and the request offers only: {ASK[wire][2]}" in answer.body
 
 
 @each_wire
-def test_a_call_takes_arguments_from_what_the_request_says(wire: str, model: ModelServer) -> None:
+def test_tool_call_takes_arguments_from_the_request(wire: str, model: ModelServer) -> None:
     call = Turn(tool=ASK[wire][2], arguments={"parts": []}, heard={"word": "h(ell)o", "parts": "(he|lo)"})
     body = ask(model.scenario([call]), wire).body.replace("\\", "")
     assert '"parts": ["he", "lo"], "word": "ell"' in body
@@ -230,7 +228,7 @@ def test_a_call_takes_arguments_from_what_the_request_says(wire: str, model: Mod
     assert (answer.status, "the turn wants word as (farewell)" in answer.body) == (400, True)
 
 
-def test_the_tools_of_a_server_are_offered_to_codex_once_they_are_found(model: ModelServer) -> None:
+def test_tools_of_a_server_are_offered_to_codex_once_they_are_found(model: ModelServer) -> None:
     scenario = model.scenario([Turn(tool="tool_search", arguments={"query": "health"}), Turn(tool="mcp__fleet__check")])
     found = {"type": "namespace", "name": "mcp__fleet", "tools": [{"type": "function", "name": "check"}]}
     tools = [{"type": "tool_search", "execution": "client"}]
@@ -243,7 +241,7 @@ def test_the_tools_of_a_server_are_offered_to_codex_once_they_are_found(model: M
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"messages": 7}', b"[" * 100_000, b"\xff"])
 @each_wire
-def test_a_body_of_another_shape_is_refused_and_takes_no_turn(wire: str, body: bytes, model: ModelServer) -> None:
+def test_malformed_body_is_refused_and_takes_no_turn(wire: str, body: bytes, model: ModelServer) -> None:
     scenario = model.scenario([Turn(text="first")])
     answer = post(scenario.url(wire) + ASK[wire][0], body)
     assert answer.status == 400
@@ -251,7 +249,7 @@ def test_a_body_of_another_shape_is_refused_and_takes_no_turn(wire: str, body: b
     assert scenario.requests()[0].turn is None
 
 
-def test_scenarios_do_not_disturb_one_another(model: ModelServer) -> None:
+def test_scenarios_are_independent(model: ModelServer) -> None:
     one, two = (model.scenario([Turn(text=f"{name} first"), Turn(text=f"{name} second")]) for name in ("one", "two"))
     said = [ask(scenario, "chat").body for scenario in (one, two, one, two, two)]
     for body, words in zip(said, ("one first", "two first", "one second", "two second", "two second"), strict=True):
@@ -260,7 +258,7 @@ def test_scenarios_do_not_disturb_one_another(model: ModelServer) -> None:
 
 
 @pytest.mark.parametrize("header", ["x-api-key", "x-goog-api-key", "Authorization"])
-def test_a_scenario_is_also_chosen_by_its_key_which_is_not_kept(header: str, model: ModelServer) -> None:
+def test_scenario_can_be_chosen_by_key_and_the_key_is_not_kept(header: str, model: ModelServer) -> None:
     model.scenario([Turn(text="another's")])
     scenario = model.scenario([Turn(text="mine")])
     key = f"Bearer {scenario.key}" if header == "Authorization" else scenario.key
@@ -271,7 +269,7 @@ def test_a_scenario_is_also_chosen_by_its_key_which_is_not_kept(header: str, mod
     assert scenario.key not in str(request)
 
 
-def test_a_request_that_means_no_scenario_is_refused(model: ModelServer) -> None:
+def test_request_without_a_scenario_is_refused(model: ModelServer) -> None:
     model.scenario([Turn(text="somebody's")])
     body = json.dumps(ASK["chat"][1]).encode()
     for url in (f"{model.url}/s/nobody/v1/chat/completions", f"{model.url}/v1/chat/completions"):
@@ -287,13 +285,13 @@ def test_a_request_that_means_no_scenario_is_refused(model: ModelServer) -> None
         ("/v1/models", '"id": "scripted"'),
     ],
 )
-def test_what_clis_ask_beside_answers_takes_no_turn(path: str, words: str, model: ModelServer) -> None:
+def test_side_requests_of_clis_take_no_turn(path: str, words: str, model: ModelServer) -> None:
     scenario = model.scenario([Turn(text="first")])
     assert words in post(f"{model.url}/s/{scenario.id}{path}", b"{}").body
     assert (len(scenario.requests()), scenario.turns()) == (1, [])
 
 
-def test_a_turn_that_waits_for_words_comes_when_they_are_said(model: ModelServer) -> None:
+def test_conditional_turn_is_sent_when_its_words_occur(model: ModelServer) -> None:
     scenario = model.scenario([Turn(text="working"), Turn(text="as you wish", when="be quick")])
     steered = [HELLO, {"role": "assistant", "content": "working"}, {"role": "user", "content": "please be quick"}]
     said = [ask(scenario, "chat"), ask(scenario, "chat"), ask(scenario, "chat", messages=steered)]
@@ -302,7 +300,7 @@ def test_a_turn_that_waits_for_words_comes_when_they_are_said(model: ModelServer
     assert scenario.requests()[-1].holds("be quick")
 
 
-def test_each_conversation_can_have_all_turns_to_itself(model: ModelServer) -> None:
+def test_each_conversation_can_have_its_own_turns(model: ModelServer) -> None:
     turns = [Turn(text="first"), Turn(text="second")]
     body = json.dumps(ASK["chat"][1]).encode()
     for per_conversation, expected in ((True, ["first", "first", "second"]), (False, ["first", "second", "second"])):
@@ -312,7 +310,7 @@ def test_each_conversation_can_have_all_turns_to_itself(model: ModelServer) -> N
         assert [words for words, text in zip(expected, said, strict=True) if words in text] == expected
 
 
-def test_a_conversation_without_a_name_is_known_by_its_first_words(model: ModelServer) -> None:
+def test_unnamed_conversation_is_identified_by_its_first_text(model: ModelServer) -> None:
     scenario = model.scenario([Turn(text="first"), Turn(text="second")], per_conversation=True)
     other = [{"role": "user", "content": "good day"}]
     said = [ask(scenario, "chat").body, ask(scenario, "chat", messages=other).body, ask(scenario, "chat").body]
@@ -328,21 +326,21 @@ def test_a_conversation_without_a_name_is_known_by_its_first_words(model: ModelS
         ([{"fault": "flood"}], "'flood' is not a valid Fault"),
     ],
 )
-def test_turns_that_no_conversation_could_follow_are_refused(
+def test_turns_that_no_conversation_can_follow_are_refused(
     turns: list[dict[str, str]], complaint: str, model: ModelServer
 ) -> None:
     with pytest.raises(UnfitTurns, match=complaint):
         model.scenario(turns)
 
 
-def test_the_lock_of_the_clis_names_no_place_and_has_a_hash_for_every_package() -> None:
+def test_lock_of_the_clis_names_no_host_and_hashes_each_package() -> None:
     text = (Path(__file__).parent / "clis" / "package-lock.json").read_text("utf-8")
     packages = json.loads(text)["packages"]
     assert "://" not in text
     assert [path for path, package in packages.items() if path and not package.get("integrity")] == []
 
 
-def test_as_a_program_it_serves_a_file_of_scenarios_and_tells_what_was_asked(tmp_path: Path) -> None:
+def test_model_server_program_serves_a_scenario_file_and_prints_requests(tmp_path: Path) -> None:
     file = tmp_path / "scenarios.json"
     file.write_text('{"ok": [{"fault": "rate_limited", "retry_after": 3}]}')
     argv = [sys.executable, "-m", "model_server", str(file)]
@@ -371,7 +369,7 @@ for host, port in (("127.0.0.1", int(sys.argv[1])), ("192.0.2.1", 80)):
 """
 
 
-def test_nothing_inside_the_closed_network_gets_out(server: ModelServer, network: ClosedNetwork) -> None:
+def test_nothing_leaves_the_closed_network(server: ModelServer, network: ClosedNetwork) -> None:
     argv = network.enter(sys.executable, "-c", KNOCK, server.url.rpartition(":")[2])
     said = subprocess.run(argv, capture_output=True, text=True, timeout=60).stdout.split()
     assert said == ["0", str(errno.ENETUNREACH)]

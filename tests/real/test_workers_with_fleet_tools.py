@@ -40,7 +40,7 @@ def register(home: RealFleet) -> None:
 
 
 @pytest.mark.parametrize("cli", PREFIX)
-def test_a_worker_that_calls_fleets_tools_is_known_as_its_run(
+def test_worker_that_calls_fleet_tools_is_recognized_as_its_run(
     cli: str, real: Real, server: ModelServer, tmp_path: Path
 ) -> None:
     repo, other = str(make_repository(tmp_path / "repo")), "w-of-a-person"

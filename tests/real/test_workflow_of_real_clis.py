@@ -71,9 +71,7 @@ def test_codex_writes_claude_reviews_and_gemini_refines(mixed: Callable[..., Mix
         assert (run["coder"], run["model"], run["ending"], bool(run["session"])) == (cli, MODELS[cli], "finished", True)
 
 
-def test_codex_and_gemini_work_side_by_side_and_claude_reviews_both(
-    mixed: Callable[..., Mixed], tmp_path: Path
-) -> None:
+def test_codex_and_gemini_work_in_parallel_and_claude_reviews_both(mixed: Callable[..., Mixed], tmp_path: Path) -> None:
     given = mixed(
         codex=[meeting(tmp_path, "a", "b"), Turn(write="a.txt", content="A\n"), Turn(text="A is there.")],
         gemini=[

@@ -53,7 +53,7 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def test_every_setting_explains_itself_and_belongs_to_a_file() -> None:
+def test_each_setting_has_a_description_and_a_file() -> None:
     for name, key in documented():
         assert key.help.endswith("."), name
         assert key.shape(), name
@@ -63,7 +63,7 @@ def test_every_setting_explains_itself_and_belongs_to_a_file() -> None:
     ).keys()
 
 
-def test_the_seed_keys_have_the_seed_defaults() -> None:
+def test_keys_of_codefleet_have_its_defaults() -> None:
     held = Declared()
     assert (held.max_concurrent, held.coder, held.model) == (3, "claude", "sonnet")
     assert held.context_pressure_threshold_pct == 90
@@ -79,20 +79,20 @@ def test_numbers_and_tables_are_read_in_sections(place: Place) -> None:
     assert held.limits == Declared().limits and held.limits.retry_limit == 2
 
 
-def test_numbers_and_tables_are_typed_as_in_toml() -> None:
+def test_numbers_and_tables_are_written_as_in_toml() -> None:
     assert assignment("supervisor.start_interval_seconds=0.5", HOME)[1] == 0.5
     assert assignment('agent.env={CI = "1"}', HOME)[1] == {"CI": "1"}
     assert toml_value({"CI": "1", "a b": "c"}) == '{CI = "1", "a b" = "c"}'
 
 
-def test_without_files_the_defaults_hold(place: Place) -> None:
+def test_defaults_apply_without_files(place: Place) -> None:
     held = load(place.home, env={})
     assert held.coder == "claude"
     assert held.origin("coder").kind == "default"
 
 
 @pytest.mark.parametrize("scope", [HOME, PROJECT])
-def test_the_default_file_names_every_key_and_is_valid(scope: Any) -> None:
+def test_default_file_names_each_key_and_is_valid(scope: Any) -> None:
     text = default_text(scope)
     assert check(tomllib.loads(text), scope).problems == []
     taken = [path for path in KEYS if in_scope(path, scope) and path not in ELEMENTS]
@@ -106,7 +106,7 @@ def test_the_default_file_names_every_key_and_is_valid(scope: Any) -> None:
     assert check(tomllib.loads(live), scope).problems == [], "uncommenting the examples gives a valid file"
 
 
-def test_the_project_wins_over_the_home_and_the_environment_over_both(place: Place) -> None:
+def test_project_overrides_the_home_and_the_environment_overrides_both(place: Place) -> None:
     held = place.settings('coder = "a"\nmodel = "m"\nmax_concurrent = 7', 'coder = "b"\nmodel = "n"', FLEET_MODEL="o")
     assert (held.coder, held.model, held.max_concurrent) == ("b", "o", 7)
     assert [held.origin(key).kind for key in ("coder", "model", "max_concurrent")] == [
@@ -118,13 +118,13 @@ def test_the_project_wins_over_the_home_and_the_environment_over_both(place: Pla
     assert str(held.origin("model")) == "FLEET_MODEL"
 
 
-def test_an_empty_variable_is_not_set_and_a_bad_one_is_named(place: Place) -> None:
+def test_empty_variable_counts_as_unset_and_an_invalid_one_is_named(place: Place) -> None:
     assert place.settings(FLEET_CODER="").coder == "claude"
     with pytest.raises(BadInput, match='FLEET_PERMISSIONS: permissions must be "skip" or "user"'):
         place.settings(FLEET_PERMISSIONS="all")
 
 
-def test_the_variables_of_codefleet_set_how_an_account_slows_down(place: Place) -> None:
+def test_variables_of_codefleet_set_how_an_account_slows_down(place: Place) -> None:
     names = ("FLEET_RATE_LIMIT_MAX_RETRIES", "FLEET_RATE_LIMIT_BASE_DELAY", "FLEET_RATE_LIMIT_MAX_DELAY")
     assert set(names) < set(OF_SUPERVISORS)
     limits = place.settings().limits
@@ -139,7 +139,7 @@ def test_the_variables_of_codefleet_set_how_an_account_slows_down(place: Place) 
         place.settings(FLEET_RATE_LIMIT_MAX_RETRIES="many")
 
 
-def test_max_concurrent_of_the_mcp_server_is_left_alone(place: Place) -> None:
+def test_max_concurrent_of_the_mcp_server_is_ignored(place: Place) -> None:
     assert place.settings(FLEET_MAX_CONCURRENT="50").max_concurrent == 3
 
 
@@ -174,7 +174,7 @@ def test_max_concurrent_of_the_mcp_server_is_left_alone(place: Place) -> None:
         ('consent = { skip_permissions_at = "yes" }', "consent.skip_permissions_at must be a date and time"),
     ],
 )
-def test_a_bad_value_is_refused_with_what_is_wanted(place: Place, text: str, said: str) -> None:
+def test_invalid_value_is_refused_with_the_expected_form(place: Place, text: str, said: str) -> None:
     with pytest.raises(BadInput) as refused:
         place.settings(text)
     assert said in str(refused.value)
@@ -192,13 +192,13 @@ def test_a_bad_value_is_refused_with_what_is_wanted(place: Place, text: str, sai
         (PROJECT, "quik = true", "setup.quick"),
     ],
 )
-def test_an_unknown_key_names_the_nearest(scope: Any, text: str, nearest: str) -> None:
+def test_unknown_key_gets_a_suggestion(scope: Any, text: str, nearest: str) -> None:
     [problem] = check(tomllib.loads(text), scope).problems
     assert problem.message.startswith("unknown key")
     assert nearest in problem.hint
 
 
-def test_all_problems_of_a_file_are_found_at_once() -> None:
+def test_all_problems_of_a_file_are_reported_at_once() -> None:
     assert len(check(tomllib.loads("max_concurrent = 0\nfoo = 1\nbar = 2"), HOME).problems) == 3
 
 
@@ -213,7 +213,7 @@ def test_all_problems_of_a_file_are_found_at_once() -> None:
         (b"x = " + b"[" * 5000, "nested too deeply"),
     ],
 )
-def test_a_broken_file_is_named_with_line_and_column(place: Place, data: bytes, said: str) -> None:
+def test_broken_file_is_reported_with_line_and_column(place: Place, data: bytes, said: str) -> None:
     Path(place.home.settings).write_bytes(data)
     with pytest.raises(BadInput) as refused:
         load(place.home, env={})
@@ -246,7 +246,7 @@ quick_setup = true
 
 
 @pytest.mark.parametrize("text", [AI_FLEET, AI_FLEET_FLAT])
-def test_a_file_of_ai_fleet_is_read_in_both_spellings(place: Place, text: str) -> None:
+def test_file_of_ai_fleet_is_read_in_both_spellings(place: Place, text: str) -> None:
     (place.project / ".aifleet").mkdir()
     (place.project / ".aifleet" / "config.toml").write_text(text)
     untrusted = place.settings('permissions = "skip"' + AGREED).untrusted
@@ -262,7 +262,7 @@ def test_a_file_of_ai_fleet_is_read_in_both_spellings(place: Place, text: str) -
     assert held.project.worktree_root == "~/.aifleet/worktrees/my-awesome-project"
 
 
-def test_other_settings_of_ai_fleet_are_a_note_and_not_an_error(place: Place) -> None:
+def test_other_settings_of_ai_fleet_are_noted_without_an_error(place: Place) -> None:
     text = 'repo_root = "~/code"\n[defaults]\nagent = "claude"\n[ui]\ncolor = true\n[updates]\ncheck_on_startup = 1\n'
     (place.project / ".aifleet").mkdir()
     (place.project / ".aifleet" / "config.toml").write_text(text + '[agent]\ndefault = "codecs"\n')
@@ -273,7 +273,7 @@ def test_other_settings_of_ai_fleet_are_a_note_and_not_an_error(place: Place) ->
     assert len(check(tomllib.loads(text), HOME).problems) == 4, "in the home there was never such a file"
 
 
-def test_the_settings_of_worktrees_have_their_defaults_and_their_files(place: Place) -> None:
+def test_worktree_settings_have_their_defaults_and_files(place: Place) -> None:
     held = place.settings()
     assert (held.ports.base, held.ports.count, held.tmux.socket, held.tmux.config) == (20_000, 10, "fleet", None)
     assert (held.setup.seconds, held.verify.seconds, held.verify.command, held.agent.mode) == (900, 600, None, None)
@@ -308,12 +308,12 @@ def test_the_settings_of_worktrees_have_their_defaults_and_their_files(place: Pl
         ('agent.mode = "tmux"', PROJECT, 'agent.mode must be "interactive" or "headless"'),
     ],
 )
-def test_a_setting_of_worktrees_is_refused_where_it_does_not_belong(text: str, scope: Any, said: str) -> None:
+def test_worktree_setting_in_the_wrong_file_is_refused(text: str, scope: Any, said: str) -> None:
     [problem] = check(tomllib.loads(text), scope).problems
     assert problem.message.startswith(said)
 
 
-def test_a_variable_says_where_the_ports_begin(place: Place) -> None:
+def test_variable_sets_the_first_port(place: Place) -> None:
     held = place.settings("[ports]\nbase = 3000", "[ports]\nbase = 4000", FLEET_PORT_BASE="5000")
     assert (held.ports.base, str(held.origin("ports.base"))) == (5000, "FLEET_PORT_BASE")
     assert "FLEET_PORT_BASE" in OF_SUPERVISORS, "it is the supervisor that leases them"
@@ -321,13 +321,13 @@ def test_a_variable_says_where_the_ports_begin(place: Place) -> None:
         place.settings(FLEET_PORT_BASE="80")
 
 
-def test_the_fleet_file_wins_whole_over_the_one_of_ai_fleet(place: Place) -> None:
+def test_fleet_file_replaces_the_whole_file_of_ai_fleet(place: Place) -> None:
     (place.project / ".aifleet").mkdir()
     (place.project / ".aifleet" / "config.toml").write_text(AI_FLEET)
     assert place.settings(project='model = "x"').coder == "claude"
 
 
-def test_a_setting_said_twice_must_be_said_alike() -> None:
+def test_duplicate_setting_with_different_values_is_refused() -> None:
     assert check(tomllib.loads('coder = "a"\n[agent]\ndefault = "a"'), PROJECT).problems == []
     [problem] = check(tomllib.loads('coder = "a"\n[agent]\ndefault = "b"'), PROJECT).problems
     assert "said twice" in problem.message
@@ -352,7 +352,7 @@ def test_a_setting_said_twice_must_be_said_alike() -> None:
         ('model = "haiku"\n[coders.claude]\nmodel = "opus"', None, {}, "claude", "haiku"),
     ],
 )
-def test_a_model_is_never_handed_to_another_coder(
+def test_model_is_never_passed_to_another_coder(
     place: Place, home: str, project: str | None, env: dict[str, str], coder: str, model: str | None
 ) -> None:
     assert model_for(place.settings(home, project, **env), coder) == model
@@ -374,14 +374,14 @@ def test_a_model_is_never_handed_to_another_coder(
         ("", None, {"FLEET_PERMISSIONS": "skip"}, "user"),
     ],
 )
-def test_tools_run_unasked_only_where_said_and_agreed_to(
+def test_permissions_are_skipped_only_when_configured_and_agreed_to(
     place: Place, home: str, project: str | None, env: dict[str, str], permissions: str
 ) -> None:
     assert permissions_for(place.settings(home, project, **env), "codex") == permissions
 
 
 @pytest.mark.parametrize("text", ["", "=", "a=1\nb", "a\nb", "[a]", "a.", ".a", "a b", "'", "a = 1 #", "\0"])
-def test_what_is_not_a_key_is_refused(text: str) -> None:
+def test_invalid_key_is_refused(text: str) -> None:
     with pytest.raises(BadInput, match="is not a key"):
         path_of(text)
 
@@ -390,19 +390,19 @@ def test_keys_are_written_as_in_toml() -> None:
     assert path_of('coders."my.pkg:Coder".model') == ("coders", "my.pkg:Coder", "model")
 
 
-def test_a_change_keeps_comments_order_and_formatting() -> None:
+def test_change_keeps_comments_order_and_formatting() -> None:
     text = "# mine\nmodel   =  'opus' # the big one\n\n[coders.codex]  # other\nmodel='o3'\n"
     changed = with_values(text, {("model",): "haiku", ("coders", "agy", "model"): "x"}, HOME)
     assert changed.startswith("# mine\nmodel   =  \"haiku\" # the big one\n\n[coders.codex]  # other\nmodel='o3'\n")
     assert tomllib.loads(changed)["coders"]["agy"] == {"model": "x"}
 
 
-def test_an_optional_key_takes_the_place_of_its_comment() -> None:
+def test_optional_key_replaces_its_comment() -> None:
     text = with_values(default_text(HOME), {("permissions",): "user"}, HOME)
     assert text == default_text(HOME).replace('\n# permissions = "user"', '\npermissions = "user"', 1)
 
 
-def test_a_change_uses_the_spelling_the_file_has() -> None:
+def test_change_uses_the_spelling_of_the_file() -> None:
     changed = with_values('[agent]\ndefault = "a"\n', {("coder",): "b"}, PROJECT)
     assert changed == '[agent]\ndefault = "b"\n'
 
@@ -411,13 +411,13 @@ LINES = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_siz
 
 
 @given(value=st.one_of(LINES, st.lists(LINES, max_size=4), st.integers(-(2**63), 2**63 - 1), st.booleans()))
-def test_any_value_survives_being_written(value: Any) -> None:
+def test_any_value_survives_a_round_trip(value: Any) -> None:
     text = with_values(default_text(PROJECT), {("setup", "commands"): value}, PROJECT)
     assert tomllib.loads(text)["setup"]["commands"] == value
     assert tomllib.loads(f"x = {toml_value(value)}")["x"] == value
 
 
-def test_a_broken_file_is_not_written_to(tmp_path: Path) -> None:
+def test_broken_file_is_not_written(tmp_path: Path) -> None:
     path = tmp_path / "runtime.toml"
     path.write_text("coder = ")
     with pytest.raises(BadInput, match="1:9"):
@@ -425,7 +425,7 @@ def test_a_broken_file_is_not_written_to(tmp_path: Path) -> None:
     assert path.read_text() == "coder = "
 
 
-def test_saving_the_same_again_writes_nothing(tmp_path: Path) -> None:
+def test_saving_the_same_value_writes_nothing(tmp_path: Path) -> None:
     path = str(tmp_path / "runtime.toml")
     assert create(path, HOME) is True
     assert create(path, HOME) is False
@@ -433,7 +433,7 @@ def test_saving_the_same_again_writes_nothing(tmp_path: Path) -> None:
     assert save(path, HOME, {("coder",): "codex"}) is False
 
 
-def test_a_reset_keeps_each_file_it_replaces(tmp_path: Path) -> None:
+def test_reset_keeps_each_replaced_file(tmp_path: Path) -> None:
     path = tmp_path / "runtime.toml"
     for number in (1, 2):
         path.write_text(f"max_concurrent = {number}")
@@ -443,5 +443,5 @@ def test_a_reset_keeps_each_file_it_replaces(tmp_path: Path) -> None:
     assert keep_copy(str(path), b"x") == f"{path}.bak-3"
 
 
-def test_the_consent_is_a_moment(place: Place) -> None:
+def test_consent_is_a_timestamp(place: Place) -> None:
     assert place.settings(AGREED).consent.skip_permissions_at == datetime(2026, 1, 1, tzinfo=UTC)

@@ -82,7 +82,7 @@ def held(tmp_path: Path) -> Held:
         (AN_ACCOUNT + AN_ACCOUNT, "accounts[2]: codex has an account 'work' already"),
     ],
 )
-def test_a_bad_value_is_refused_with_what_is_wanted(held: Held, text: str, said: str) -> None:
+def test_invalid_value_is_refused_with_the_expected_form(held: Held, text: str, said: str) -> None:
     with pytest.raises(BadInput) as refused:
         held(text)
     assert said in str(refused.value)
@@ -101,7 +101,7 @@ program = "~/bin/claude"
 """
 
 
-def test_what_holds_for_one_coder(held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_setting_of_a_coder_overrides_the_general_one(held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
     settings = held(CODERS)
     assert flags_for(settings, "claude") == ("--first", "x y", "--a", "b c"), (
@@ -114,7 +114,7 @@ def test_what_holds_for_one_coder(held: Held, monkeypatch: pytest.MonkeyPatch) -
     assert coder_settings(settings, "codex").argv is None
 
 
-def test_a_project_says_how_a_coder_is_started_but_describes_none(held: Held) -> None:
+def test_project_may_set_how_a_coder_starts_but_not_describe_one(held: Held) -> None:
     texts = ("[coders.mine]\nflags = ['--a']", "[coders.mine]\nflags = ['--b']\nprogram = 'x'")
     untrusted = held(*texts)
     assert flags_for(untrusted, "mine") == ("--a",) and program_for(untrusted, "mine") == ""
@@ -128,7 +128,7 @@ def test_a_project_says_how_a_coder_is_started_but_describes_none(held: Held) ->
         assert "runtime.toml" in refused.value.hint
 
 
-def test_a_project_has_no_accounts_and_no_prices(held: Held) -> None:
+def test_project_cannot_set_accounts_and_prices(held: Held) -> None:
     for text in (AN_ACCOUNT, "[prices.m]\ninput = 1"):
         with pytest.raises(BadInput, match="cannot be set here"):
             held("", text)
@@ -158,7 +158,7 @@ coder = "codex"
 """
 
 
-def test_accounts_are_used_by_their_order_then_as_they_stand_in_the_file(held: Held) -> None:
+def test_accounts_are_sorted_by_order_and_then_by_position(held: Held) -> None:
     settings = held(ACCOUNTS)
     assert [account.name for account in settings.accounts] == ["late", "first", "second", "first"]
     first, second, late = accounts_for(settings, "claude")
@@ -169,7 +169,7 @@ def test_accounts_are_used_by_their_order_then_as_they_stand_in_the_file(held: H
     assert accounts_for(settings, "gemini") == ()
 
 
-def test_every_wrong_account_is_told_at_once() -> None:
+def test_all_invalid_accounts_are_reported_at_once() -> None:
     found = check(
         tomllib.loads(AN_ACCOUNT + "[[accounts]]\n[[accounts]]\nx = 1\norder = 'a'\nname = 'b'"), HOME
     ).problems
@@ -184,13 +184,13 @@ def test_every_wrong_account_is_told_at_once() -> None:
 
 
 @pytest.mark.parametrize("text", ["accounts=[]", "accounts.0.name=x", "accounts.work.coder=codex"])
-def test_an_account_is_not_set_by_a_key(text: str) -> None:
+def test_account_cannot_be_set_by_a_key(text: str) -> None:
     with pytest.raises(BadInput, match="accounts is a list of tables") as refused:
         assignment(text, HOME)
     assert "fleet config edit" in refused.value.hint
 
 
-def test_a_change_beside_accounts_leaves_them_alone() -> None:
+def test_change_of_another_key_keeps_the_accounts() -> None:
     text = with_values(ACCOUNTS, {("max_concurrent",): 5, ("prices", "m*", "input"): 1.5}, HOME)
     assert tomllib.loads(text) == tomllib.loads(ACCOUNTS) | {"max_concurrent": 5, "prices": {"m*": {"input": 1.5}}}
     assert "[prices]" not in text, "no header of a table that holds nothing itself"
@@ -229,7 +229,7 @@ input = 3
         ("claude-x", {}, 0.0),
     ],
 )
-def test_a_price_is_found_by_name_then_by_the_first_glob(
+def test_price_is_found_by_name_and_then_by_the_first_glob(
     held: Held, model: str, tokens: dict[str, int], cost: float | None
 ) -> None:
     found = price_of(held(PRICES), [model], date(2026, 11, 18))
@@ -238,7 +238,7 @@ def test_a_price_is_found_by_name_then_by_the_first_glob(
     assert found is None or found.source == OWN
 
 
-def test_a_listing_shows_what_was_said_in_plain_values(held: Held) -> None:
+def test_listing_shows_configured_values_plainly(held: Held) -> None:
     text = "[coders.mine]\nargv = ['a', ['b']]\n[coders.mine.output]\nusage_total = false\ntext = {path = 't'}\n"
     settings = held(ACCOUNTS + PRICES + text)
     shown = {row.key: row.value for row in rows(settings, in_project=False)}
@@ -252,7 +252,7 @@ def test_a_listing_shows_what_was_said_in_plain_values(held: Held) -> None:
     assert not [key for key in shown if key.startswith("coders.") and key.split(".")[2] not in ("argv", "output")]
 
 
-def test_secrets_of_an_account_stay_out_of_the_log(held: Held, caplog: pytest.LogCaptureFixture) -> None:
+def test_secrets_of_an_account_are_not_logged(held: Held, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("DEBUG"):
         held(ACCOUNTS.replace('A = "1"', 'A = "hunter2"') + CODERS.replace('"3"', '"hunter2"'))
     assert "accounts = …" in caplog.text and "coders.claude.env = …" in caplog.text
@@ -272,6 +272,6 @@ for key in [*KEYS.values(), *(key for keys in ELEMENTS.values() for key in keys.
 """
 
 
-def test_no_declared_type_brings_the_program_down() -> None:
+def test_any_declared_type_is_listed_without_an_error() -> None:
     """Some unions make msgspec free memory that is not its own: a crash at the end, long after the answer."""
     assert subprocess.run([sys.executable, "-c", WEAR], timeout=60).returncode == 0

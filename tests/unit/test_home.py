@@ -45,19 +45,19 @@ def home(tmp_path: Path) -> Home:
         ({"FLEET_HOME": "/a/../b/"}, "/b"),
     ],
 )
-def test_the_home_is_the_first_variable_that_is_set(
+def test_home_is_the_first_variable_that_is_set(
     env: dict[str, str], root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", "/users/me")
     assert find(env).root == root
 
 
-def test_a_relative_home_is_made_absolute_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_home_is_made_absolute_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert find({"FLEET_HOME": "here"}).root == str(tmp_path / "here")
 
 
-def test_making_a_home_gives_private_folders_whatever_the_umask(home: Home) -> None:
+def test_new_home_has_private_folders_with_any_umask(home: Home) -> None:
     old = os.umask(0o777)
     try:
         assert home.make() is True
@@ -66,12 +66,12 @@ def test_making_a_home_gives_private_folders_whatever_the_umask(home: Home) -> N
     assert [mode(path) for path in (home.root, home.tasks, home.bin, home.logging)] == [0o700] * 4
 
 
-def test_making_a_home_twice_changes_nothing(home: Home) -> None:
+def test_creating_a_home_twice_changes_nothing(home: Home) -> None:
     home.make()
     assert home.make() is False
 
 
-def test_making_a_home_closes_folders_that_others_could_read(home: Home) -> None:
+def test_creating_a_home_makes_readable_folders_private(home: Home) -> None:
     home.make()
     Path(home.root).chmod(0o755)
     assert home.make() is True
@@ -79,7 +79,7 @@ def test_making_a_home_closes_folders_that_others_could_read(home: Home) -> None
 
 
 @pytest.mark.parametrize("loose", [0o770, 0o702, 0o777, 0o720])
-def test_a_home_that_others_can_write_is_refused_with_the_remedy(home: Home, loose: int) -> None:
+def test_home_writable_by_others_is_refused_with_a_remedy(home: Home, loose: int) -> None:
     home.make()
     Path(home.root).chmod(loose)
     for call in (home.check, home.make, home.require):
@@ -88,7 +88,7 @@ def test_a_home_that_others_can_write_is_refused_with_the_remedy(home: Home, loo
         assert f"chmod 700 '{home.root}'" in refused.value.hint
 
 
-def test_a_home_behind_a_link_is_judged_by_the_real_folder(home: Home, tmp_path: Path) -> None:
+def test_home_behind_a_link_is_judged_by_its_target(home: Home, tmp_path: Path) -> None:
     real = tmp_path / "real"
     real.mkdir(mode=0o700)
     Path(home.root).symlink_to(real)
@@ -99,7 +99,7 @@ def test_a_home_behind_a_link_is_judged_by_the_real_folder(home: Home, tmp_path:
         home.check()
 
 
-def test_a_home_that_is_a_file_or_below_one_is_refused(tmp_path: Path) -> None:
+def test_home_that_is_a_file_or_below_one_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("mine")
     for root in (file, file / "below"):
@@ -108,20 +108,20 @@ def test_a_home_that_is_a_file_or_below_one_is_refused(tmp_path: Path) -> None:
     assert file.read_text() == "mine"
 
 
-def test_a_home_whose_path_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_home_whose_path_is_not_utf_8_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HomeRefused, match="not UTF-8"):
         Home(os.fsdecode(os.fsencode(tmp_path) + b"/\xff")).make()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_link_to_nowhere_is_refused(home: Home) -> None:
+def test_dangling_link_is_refused(home: Home) -> None:
     Path(home.root).symlink_to("/nonexistent/place")
     with pytest.raises(HomeRefused):
         home.make()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-def test_a_home_of_another_user_is_refused() -> None:
+def test_home_of_another_user_is_refused() -> None:
     code = "import os, sys; from fleet.home import Home; os.setuid(1234); Home(sys.argv[1]).check()"
     with tempfile.TemporaryDirectory() as folder:  # pytest's own folders are closed to others
         Path(folder).chmod(0o755)
@@ -129,7 +129,7 @@ def test_a_home_of_another_user_is_refused() -> None:
     assert "HomeRefused" in done.stderr and "belongs to another user (uid 0)" in done.stderr
 
 
-def test_a_missing_home_is_no_offence_until_it_is_needed(home: Home) -> None:
+def test_missing_home_is_accepted_until_it_is_needed(home: Home) -> None:
     home.check()
     assert not home.exists
     with pytest.raises(HomeMissing, match=home.root):
@@ -149,19 +149,19 @@ def test_a_missing_home_is_no_offence_until_it_is_needed(home: Home) -> None:
         ("/srv/x", "cifs"),
     ],
 )
-def test_the_longest_and_latest_mount_tells_the_file_system(path: str, kind: str) -> None:
+def test_file_system_is_that_of_the_longest_and_latest_mount(path: str, kind: str) -> None:
     assert file_system(path, MOUNTS) == kind
 
 
 @pytest.mark.parametrize(("path", "kind"), [("/mnt/s3/x", "fuse.s3fs"), ("/mnt/c/x", "9p"), ("/srv/x", "cifs")])
-def test_a_home_on_a_network_file_system_is_refused_by_name(tmp_path: Path, path: str, kind: str) -> None:
+def test_home_on_a_network_file_system_is_refused_by_name(tmp_path: Path, path: str, kind: str) -> None:
     (tmp_path / "mounts").write_text(MOUNTS)
     with pytest.raises(HomeRefused, match=kind) as refused:
         refuse_file_system(path, str(tmp_path / "mounts"))
     assert "FLEET_HOME" in refused.value.hint
 
 
-def test_local_file_systems_and_systems_without_a_list_are_accepted(tmp_path: Path) -> None:
+def test_local_and_unknown_file_systems_are_accepted(tmp_path: Path) -> None:
     (tmp_path / "mounts").write_text(MOUNTS)
     refuse_file_system("/box/home", str(tmp_path / "mounts"))
     refuse_file_system("/opt/home", str(tmp_path / "mounts"))
@@ -169,12 +169,12 @@ def test_local_file_systems_and_systems_without_a_list_are_accepted(tmp_path: Pa
 
 
 @pytest.mark.parametrize("task_id", ["", ".", "..", "../x", "a/b", "a\0b"])
-def test_a_task_id_cannot_lead_out_of_its_folder(home: Home, task_id: str) -> None:
+def test_task_id_cannot_lead_out_of_its_folder(home: Home, task_id: str) -> None:
     with pytest.raises(BadInput):
         home.task(task_id)
 
 
-def test_a_project_is_the_nearest_settings_file_or_repository(tmp_path: Path) -> None:
+def test_project_is_the_nearest_settings_file_or_repository(tmp_path: Path) -> None:
     home = Home(str(tmp_path / ".fleet"))
     (tmp_path / ".fleet").mkdir()
     (tmp_path / ".fleet" / "config.toml").touch()
@@ -192,7 +192,7 @@ def test_a_project_is_the_nearest_settings_file_or_repository(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", ["plain", "with space", "it's", 'say "hi"', "$HOME `id`", "new\nline", "ü", "x" * 180])
-def test_the_programs_reach_their_home_whatever_its_name(tmp_path: Path, name: str) -> None:
+def test_installed_programs_find_a_home_of_any_name(tmp_path: Path, name: str) -> None:
     home = Home(str(tmp_path / name))
     home.make()
     assert write_programs(home) is True
@@ -204,7 +204,7 @@ def test_the_programs_reach_their_home_whatever_its_name(tmp_path: Path, name: s
     assert done.stdout == f"{home.root}\n"
 
 
-def test_a_program_that_was_changed_is_written_again(home: Home) -> None:
+def test_changed_program_is_written_again(home: Home) -> None:
     home.make()
     write_programs(home)
     good = Path(home.bin, "bd").read_bytes()
@@ -213,7 +213,7 @@ def test_a_program_that_was_changed_is_written_again(home: Home) -> None:
     assert Path(home.bin, "bd").read_bytes() == good
 
 
-def test_a_file_is_replaced_whole_with_its_mode_and_leaves_nothing_beside(tmp_path: Path) -> None:
+def test_file_is_replaced_atomically_with_its_mode(tmp_path: Path) -> None:
     target = tmp_path / "file"
     old = os.umask(0o077)
     try:
@@ -225,7 +225,7 @@ def test_a_file_is_replaced_whole_with_its_mode_and_leaves_nothing_beside(tmp_pa
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_a_link_stays_a_link_when_its_file_is_written(tmp_path: Path) -> None:
+def test_link_stays_a_link_when_its_file_is_written(tmp_path: Path) -> None:
     (tmp_path / "dotfiles").mkdir()
     link = tmp_path / "runtime.toml"
     link.symlink_to(tmp_path / "dotfiles" / "fleet.toml")
@@ -233,7 +233,7 @@ def test_a_link_stays_a_link_when_its_file_is_written(tmp_path: Path) -> None:
     assert link.is_symlink() and (tmp_path / "dotfiles" / "fleet.toml").read_bytes() == b"x"
 
 
-def test_a_write_that_fails_says_where_and_leaves_nothing(tmp_path: Path) -> None:
+def test_failed_write_names_the_file_and_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(FleetError, match=f"cannot write {tmp_path}/no/file"):
         atomic_write(str(tmp_path / "no" / "file"), b"x")
     (tmp_path / "folder" / "full").mkdir(parents=True)

@@ -31,7 +31,7 @@ def having(*names: str) -> Callable[[str], bool]:
         ((), "generic"),
     ],
 )
-def test_the_type_of_a_project_is_told_by_its_files(files: tuple[str, ...], kind: str) -> None:
+def test_project_type_follows_from_its_files(files: tuple[str, ...], kind: str) -> None:
     assert detect(having(*files)) == kind
 
 
@@ -76,11 +76,11 @@ def test_the_type_of_a_project_is_told_by_its_files(files: tuple[str, ...], kind
         ("minimal", ("package.json",), []),
     ],
 )
-def test_the_commands_are_those_of_the_lock_file(kind: str, files: tuple[str, ...], commands: list[str]) -> None:
+def test_commands_follow_from_the_lock_file(kind: str, files: tuple[str, ...], commands: list[str]) -> None:
     assert list(outfit(kind, having(*files)).commands) == commands
 
 
-def test_the_files_to_copy_are_those_of_the_type() -> None:
+def test_files_to_copy_follow_from_the_project_type() -> None:
     wanted = {
         "rails": ("config/master.key", "config/credentials/development.key", ".env", ".env.local"),
         "node": (".env", ".env.local"),
@@ -93,7 +93,7 @@ def test_the_files_to_copy_are_those_of_the_type() -> None:
     assert {kind: outfit(kind, having()).credential_files for kind in TYPES} == wanted
 
 
-def test_a_filled_file_says_what_it_was_given_below_its_help_and_stays_valid() -> None:
+def test_filled_file_has_given_values_below_their_help_and_is_valid() -> None:
     values: dict[Path, Any] = {
         ("coder",): "codex",
         ("setup", "commands"): ("make 'a'", 'say "b"'),
@@ -112,7 +112,7 @@ def test_a_filled_file_says_what_it_was_given_below_its_help_and_stays_valid() -
 
 
 @pytest.mark.parametrize("kind", TYPES)
-def test_the_file_of_every_type_is_valid_and_so_are_its_comments(kind: str) -> None:
+def test_file_of_each_type_is_valid_with_and_without_its_comments(kind: str) -> None:
     made = outfit(kind, having("package.json", "Cargo.lock", "requirements.txt"))
     values: dict[Path, Any] = {
         ("setup", "credential_files"): made.credential_files,

@@ -41,7 +41,7 @@ def tasks(count: int, **said: Any) -> list[Any]:
     return [a_task(**said) for _ in range(count)]
 
 
-def test_an_idle_fleet_has_room_for_all_its_slots_in_every_coder() -> None:
+def test_idle_fleet_offers_all_slots_to_each_coder() -> None:
     room = admit(settings(max_concurrent=5), situation())
     assert (room.room, room.again_at(5), room.reasons) == (5, None, [])
     assert len(claims(room, *tasks(4), *tasks(4, coder="codex"), *tasks(2, coder="claude"))) == 5
@@ -61,19 +61,19 @@ def test_headless_agents_share_the_slots_and_interactive_ones_do_not_count(runni
     assert admit(settings(), situation(running=running)).room == left
 
 
-def test_full_slots_are_told() -> None:
+def test_full_slots_are_reported() -> None:
     room = admit(settings(), situation(running={("claude", "headless"): 3}))
     assert room.lanes == [] and room.reasons == ["all 3 slots for headless agents are taken"]
 
 
-def test_interactive_agents_have_room_of_their_own() -> None:
+def test_interactive_agents_have_their_own_limit() -> None:
     full = situation(running={("claude", "headless"): 3, ("claude", "interactive"): 1})
     room = admit(settings(limits__max_interactive=3), full, "interactive")
     assert room.room == 2
     assert len(claims(room, *tasks(5, mode="interactive"), *tasks(5))) == 2
 
 
-def test_modes_are_claimed_apart() -> None:
+def test_modes_are_claimed_separately() -> None:
     mixed = [*tasks(2), *tasks(2, mode="headless"), *tasks(2, mode="interactive")]
     assert sorted(c.task.mode for c in claims(admit(settings(max_concurrent=9), situation()), *mixed)) == [
         "",
@@ -84,7 +84,7 @@ def test_modes_are_claimed_apart() -> None:
 
 
 @pytest.mark.parametrize("turn", range(4))
-def test_a_coder_never_has_more_agents_than_its_own_limit(turn: int) -> None:
+def test_coder_never_exceeds_its_own_limit(turn: int) -> None:
     held = settings(max_concurrent=9, coders__claude__max_concurrent=3)
     room = admit(held, situation(running={("claude", "headless"): 1}, turn=turn))
     mixed = [*tasks(5), *tasks(5, coder="claude"), *tasks(5, mode="headless"), *tasks(5, coder="codex")]
@@ -93,28 +93,28 @@ def test_a_coder_never_has_more_agents_than_its_own_limit(turn: int) -> None:
     assert found.count("codex") == 5
 
 
-def test_every_way_to_name_a_coder_shares_its_last_room() -> None:
+def test_all_spellings_of_a_coder_share_its_last_slot() -> None:
     held = settings(max_concurrent=9, coders__claude__max_concurrent=1)
     for said in ({}, {"coder": "claude"}, {"mode": "headless"}, {"coder": "claude", "mode": "headless"}):
         started = [len(claims(admit(held, situation(turn=turn)), *tasks(2, **said))) for turn in range(4)]
         assert started == [1] * 4, said
 
 
-def test_a_coder_at_its_limit_is_named_and_the_others_go_on() -> None:
+def test_coder_at_its_limit_is_named_and_others_continue() -> None:
     held = settings(max_concurrent=9, coders__codex__max_concurrent=1)
     room = admit(held, situation(running={("codex", "headless"): 1}))
     assert room.reasons == ["codex has as many agents as it may have"]
     assert coders_of(claims(room, *tasks(2), *tasks(2, coder="codex"))) == ["-", "-"]
 
 
-def test_a_parked_account_closes_its_own_lane_and_no_other() -> None:
+def test_parked_account_closes_only_its_own_lane() -> None:
     parked = Account(coder="claude", parked_until=NOON + HOUR, parked_reason="5-hour limit")
     room = admit(settings(), situation(accounts=[parked]))
     assert room.reasons == ["claude is parked until 2026-03-01 13:00:00: 5-hour limit"]
     assert coders_of(claims(room, *tasks(2), *tasks(1, coder="claude"), *tasks(2, coder="codex"))) == ["codex"] * 2
 
 
-def test_an_account_whose_time_has_come_is_open_again() -> None:
+def test_account_is_open_again_when_its_parking_has_ended() -> None:
     parked = Account(coder="claude", parked_until=NOON, parked_reason="5-hour limit")
     assert admit(settings(), situation(accounts=[parked])).reasons == []
 
@@ -129,19 +129,19 @@ def accounts_of(found: list[Claim]) -> list[str]:
     return sorted(claim.task.account or "-" for claim in found)
 
 
-def test_an_account_has_its_own_most_over_all_modes() -> None:
+def test_account_limit_covers_all_modes() -> None:
     only = settings(max_concurrent=9, accounts=TWO[:1])
     room = admit(only, situation(busy={("claude", "first"): 1}))
     assert len(claims(room, *tasks(4))) <= 1
     assert claims(admit(only, situation(busy={("claude", "first"): 2})), *tasks(4)) == []
 
 
-def test_accounts_add_up_for_tasks_that_name_none() -> None:
+def test_accounts_add_up_for_tasks_without_an_account() -> None:
     room = admit(settings(max_concurrent=9, accounts=TWO), situation())
     assert len(claims(room, *tasks(12))) == 9
 
 
-def test_a_task_that_names_an_account_runs_with_that_account_alone() -> None:
+def test_task_with_an_account_runs_only_with_that_account() -> None:
     both = settings(max_concurrent=9, accounts=TWO)
     parked = Account(coder="claude", name="second", parked_until=NOON + HOUR)
     mixed = [*tasks(1, account="second"), *tasks(1, account="first"), *tasks(1, account="nobody")]
@@ -149,7 +149,7 @@ def test_a_task_that_names_an_account_runs_with_that_account_alone() -> None:
     assert accounts_of(claims(admit(both, situation(accounts=[parked])), *mixed)) == ["first"]
 
 
-def test_where_hosts_share_a_queue_a_lane_has_the_limit_of_its_account() -> None:
+def test_lane_has_the_limit_of_its_account_when_hosts_share_a_queue() -> None:
     both = settings(max_concurrent=9, accounts=TWO)
     alone, shared = (admit(both, situation(shared=shared)).lanes for shared in (False, True))
     assert {(lane.limit, lane.seat) for lane in alone} == {(None, ("", ""))}
@@ -159,7 +159,7 @@ def test_where_hosts_share_a_queue_a_lane_has_the_limit_of_its_account() -> None
     assert [(lane.seat, lane.limit) for lane in shared if lane.seat[0] == "codex"] == [(("codex", ""), None)]
 
 
-def test_named_and_unnamed_tasks_never_take_more_of_an_account_than_it_has() -> None:
+def test_tasks_with_and_without_an_account_share_its_limit() -> None:
     only = settings(max_concurrent=9, accounts=TWO[:1])
     for turn in range(4):
         for busy in range(3):
@@ -168,23 +168,23 @@ def test_named_and_unnamed_tasks_never_take_more_of_an_account_than_it_has() -> 
             assert len(found) == 2 - busy
 
 
-def test_tasks_of_a_coder_that_cannot_be_used_stay_where_they_are() -> None:
+def test_tasks_of_an_unusable_coder_are_not_claimed() -> None:
     room = admit(settings(), situation(coders={"claude": "", "codex": "not installed"}))
     assert room.reasons == ["codex cannot be used: not installed"]
     assert coders_of(claims(room, *tasks(1), *tasks(2, coder="codex"), *tasks(2, coder="gemini"))) == ["-"]
 
 
-def test_without_the_default_coder_tasks_that_name_none_wait() -> None:
+def test_tasks_without_a_coder_wait_when_the_default_is_unusable() -> None:
     room = admit(settings(), situation(coders={"claude": "not installed", "codex": ""}))
     assert coders_of(claims(room, *tasks(1), *tasks(1, coder="codex"))) == ["codex"]
 
 
-def test_without_any_coder_nothing_is_claimed() -> None:
+def test_nothing_is_claimed_when_no_coder_is_usable() -> None:
     room = admit(settings(), situation(coders={"claude": "not installed"}))
     assert (room.lanes, room.room) == ([], 0)
 
 
-def test_another_default_coder_takes_the_tasks_that_name_none() -> None:
+def test_default_coder_can_be_replaced_for_tasks_without_a_coder() -> None:
     room = admit(settings(), situation(default_coder="codex", coders={"codex": "", "claude": "not installed"}))
     assert coders_of(claims(room, *tasks(1), *tasks(1, coder="claude"))) == ["-"]
 
@@ -197,23 +197,23 @@ def test_another_default_coder_takes_the_tasks_that_name_none() -> None:
         ({"free_memory_mb": 100.4}, "only 100 MB of memory are available; min_free_memory_mb is 512"),
     ],
 )
-def test_what_stops_all_starts_is_told(said: dict[str, Any], reason: str) -> None:
+def test_reason_that_stops_all_starts_is_reported(said: dict[str, Any], reason: str) -> None:
     room = admit(settings(), situation(**said))
     assert (room.lanes, room.room, room.reasons) == ([], 0, [reason])
 
 
-def test_floors_that_are_kept_stop_nothing() -> None:
+def test_starts_continue_when_disk_and_memory_are_above_their_minimum() -> None:
     assert admit(settings(), situation(free_disk_mb=1024, free_memory_mb=512)).room == 3
     assert admit(settings(supervisor__min_free_disk_mb=0), situation(free_disk_mb=0)).room == 3
 
 
-def test_a_supervisor_may_be_kept_to_tasks_made_in_certain_ways() -> None:
+def test_supervisor_can_be_limited_to_tasks_of_given_origins() -> None:
     room = admit(settings(max_concurrent=9), situation(origins=("fanout", "multi")))
     found = claims(room, *tasks(1), *tasks(1, origin="fanout"), *tasks(1, origin="multi", coder="codex"))
     assert sorted(claim.task.origin for claim in found) == ["fanout", "multi"]
 
 
-def test_after_a_first_burst_agents_start_one_by_one() -> None:
+def test_agents_start_one_by_one_when_the_first_burst_is_used_up() -> None:
     held = settings(max_concurrent=200)
     ramp, now = Ramp(), NOON
     started: list[datetime] = []
@@ -230,7 +230,7 @@ def test_after_a_first_burst_agents_start_one_by_one() -> None:
     assert started[-1] == NOON + (200 - BURST) * timedelta(seconds=0.25)
 
 
-def test_nobody_looks_again_soon_for_tasks_that_are_not_there() -> None:
+def test_no_early_look_is_planned_when_no_tasks_wait() -> None:
     held = settings(max_concurrent=200)
     room = admit(held, situation())
     assert [room.again_at(taken) for taken in (0, BURST - 1)] == [None, None]
@@ -241,25 +241,25 @@ def test_nobody_looks_again_soon_for_tasks_that_are_not_there() -> None:
     assert (nobody_waits.again_at(0), nobody_waits.reasons) == (None, [])
 
 
-def test_the_ramp_recovers_while_nothing_starts() -> None:
+def test_ramp_recovers_while_nothing_starts() -> None:
     ramp = Ramp().started(BURST, NOON, 0.25)
     assert [ramp.allowed(NOON + timedelta(seconds=s), 0.25) for s in (0, 0.25, 1, 2.5, 99)] == [0, 1, 4, 10, BURST]
     assert ramp.more_at(NOON, 0.25) == NOON + timedelta(seconds=0.25)
 
 
-def test_who_takes_the_place_of_an_agent_that_ended_need_not_wait() -> None:
+def test_replacement_of_an_ended_agent_starts_at_once() -> None:
     assert Ramp().started(BURST, NOON, 0.25).started(-3, NOON, 0.25).allowed(NOON, 0.25) == 3
     assert Ramp().started(-3, NOON, 0.25).allowed(NOON, 0.25) == BURST
 
 
-def test_a_clock_turned_back_does_not_stop_all_starts() -> None:
+def test_ramp_recovers_when_the_clock_was_set_back() -> None:
     ramp = Ramp().started(5, NOON, 0.25)
     assert ramp.allowed(NOON - HOUR + timedelta(seconds=0.25), 0.25) == 0
     assert ramp.more_at(NOON - HOUR, 0.25) == NOON - HOUR + timedelta(seconds=0.25)
     assert ramp.started(0, NOON - HOUR, 0.25).allowed(NOON - HOUR + MINUTE, 0.25) == BURST
 
 
-def test_without_an_interval_there_is_no_ramp() -> None:
+def test_ramp_is_disabled_without_an_interval() -> None:
     room = admit(settings(max_concurrent=900, supervisor__start_interval_seconds=0), situation())
     assert (room.room, room.again_at(900)) == (900, None)
     assert Ramp().started(900, NOON, 0).allowed(NOON, 0) > 900

@@ -34,7 +34,7 @@ FINE += ["fix/#432", "user@feat", "_x", "c++", "a/@", "a/+b", "_", "@".join("ab"
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_name_is_refused_with_what_is_allowed(name: str) -> None:
+def test_hostile_name_is_refused_with_the_rules(name: str) -> None:
     with pytest.raises(BadInput) as refused:
         check_branch(name)
     assert "letters, digits" in refused.value.hint
@@ -42,26 +42,26 @@ def test_a_hostile_name_is_refused_with_what_is_allowed(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "said"), [("fix auth", "' '"), ("a:b", "':'"), ("#1", "'#'"), ("näh", "'\\xe4'")])
-def test_what_is_refused_of_a_name_is_named(name: str, said: str) -> None:
+def test_refused_part_of_a_name_is_named(name: str, said: str) -> None:
     with pytest.raises(BadInput) as refused:
         check_branch(name)
     assert said in str(refused.value).partition(": ")[2]
 
 
 @pytest.mark.parametrize("name", FINE)
-def test_an_allowed_name_is_one_that_git_allows_too(name: str) -> None:
+def test_accepted_name_is_accepted_by_git(name: str) -> None:
     check_branch(name)
     subprocess.run(["git", "check-ref-format", "--branch", name], check=True, capture_output=True)
 
 
-def test_a_projects_patterns_are_named_when_a_branch_fits_none() -> None:
+def test_project_patterns_are_named_when_a_branch_matches_none() -> None:
     check_pattern("fix-1", ("feat-*", "fix-*"))
     check_pattern("anything", ())
     with pytest.raises(BadInput, match=r"branch_pattern: feat-\*, fix-\*"):
         check_pattern("Fix-1", ("feat-*", "fix-*"))
 
 
-def test_a_fanout_is_numbered_from_a1() -> None:
+def test_fanout_is_numbered_from_a1() -> None:
     assert fanout_names("x", 3) == ["x-A1", "x-A2", "x-A3"]
     assert fanout_names("x", 0) == []
 
@@ -73,11 +73,11 @@ def test_a_fanout_is_numbered_from_a1() -> None:
         *(("x-CW", ()), ("x-b", ()), ("x-A1", ()), ("B", ()), ("-B", ()), ("x-ABC", ()), ("x-", ())),
     ],
 )
-def test_letters_are_another_spelling_of_a_fanouts_numbers(name: str, meant: tuple[str, ...]) -> None:
+def test_letters_are_an_alternative_to_fanout_numbers(name: str, meant: tuple[str, ...]) -> None:
     assert aliases_of(name) == meant
 
 
-def test_no_two_branches_share_a_folder_even_where_case_does_not_count() -> None:
+def test_folders_of_two_branches_differ_even_without_case() -> None:
     names = [
         "a/b",
         "a-b",
@@ -99,7 +99,7 @@ def test_no_two_branches_share_a_folder_even_where_case_does_not_count() -> None
     assert len({folder_of(name).lower() for name in names}) == len(names)
 
 
-def test_a_folder_is_readable_and_one_name_of_a_file_system() -> None:
+def test_folder_name_is_readable_and_one_path_component() -> None:
     assert folder_of("fix-login.2") == "fix-login.2"
     assert folder_of("feat/Login").startswith("feat-Login-")
     assert all("/" not in folder_of(name) and len(folder_of(name)) < 120 for name in FINE)

@@ -14,7 +14,7 @@ def test_any_single_line_is_a_title(title: str) -> None:
 @pytest.mark.parametrize(
     "title", ["", "   ", "a" * 501, "a" * 1_000_000, "two\nlines", "\x1b[31mred", "nul\0", "\u2028"]
 )
-def test_what_is_no_title_is_refused_with_a_way_out(title: str) -> None:
+def test_invalid_title_is_refused_with_a_hint(title: str) -> None:
     with pytest.raises(BadInput) as refused:
         checks.title(title)
     assert refused.value.hint
@@ -22,7 +22,7 @@ def test_what_is_no_title_is_refused_with_a_way_out(title: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "number"), [("0", 0), ("4", 4), ("P1", 1), ("p3", 3), (" 2 ", 2)])
-def test_priorities_are_numbers_or_p_numbers(text: str, number: int) -> None:
+def test_priority_is_a_number_with_or_without_p(text: str, number: int) -> None:
     assert checks.priority(text) == number
 
 
@@ -54,7 +54,7 @@ def test_bad_custom_statuses_are_refused(setting: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["fleet-a1", "fleet-a.1.2", "my-app_x-9"])
-def test_an_id_is_safe_as_a_folder(text: str) -> None:
+def test_id_is_safe_as_a_folder_name(text: str) -> None:
     assert checks.task_id(text) == text
 
 

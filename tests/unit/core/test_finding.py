@@ -90,14 +90,14 @@ PLAIN: dict[str, Any] = {"workspace": "directory"}
         (seen(**PLAIN, verification=passed()), "unverified", "plain directory"),
     ],
 )
-def test_a_finding_follows_from_what_was_seen(what: Evidence, finding: str, shown: str) -> None:
+def test_finding_follows_from_the_evidence(what: Evidence, finding: str, shown: str) -> None:
     found = judge(what)
     assert found.finding == finding
     assert shown in "; ".join(found.shown)
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_whoever_did_not_say_it_was_done_is_incomplete_or_it_is_nobodys_fault(ending: str) -> None:
+def test_unfinished_run_is_incomplete_or_an_infrastructure_error(ending: str) -> None:
     found = judge(seen(ending=ending, reason="why", verification=passed()))
     if ending in DONE:
         assert found.finding == "verified"
@@ -105,12 +105,12 @@ def test_whoever_did_not_say_it_was_done_is_incomplete_or_it_is_nobodys_fault(en
         assert (found.finding, found.shown) == ("infra_error" if ending in NOBODYS else "incomplete", ("why",))
 
 
-def test_nothing_but_a_command_that_passed_makes_verified() -> None:
+def test_only_a_passed_command_makes_a_run_verified() -> None:
     claims = {"handed_in": True, "tool_calls": 99, "commits": 9, "artifact": True, "claimed_no_changes": False}
     for ending in ENDINGS:
         for made in (None, passed(status=1), passed(status=None, why="was stopped"), passed(doubts=("x",))):
             assert judge(seen(ending=ending, verification=made, **claims)).finding != Finding.VERIFIED
 
 
-def test_every_word_is_a_finding() -> None:
+def test_each_value_is_a_finding() -> None:
     assert len(FINDINGS) == 8 and all(word.islower() for word in FINDINGS)

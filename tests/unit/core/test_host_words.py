@@ -11,24 +11,24 @@ from fleet.core.errors import BadInput
 from fleet.core.host_words import changed, checked, plain, wanted
 
 
-def test_labels_and_a_host_are_kept_sorted_and_once() -> None:
+def test_labels_and_host_are_sorted_and_unique() -> None:
     assert wanted(["linux", "gpu", "gpu"], "build7") == '["gpu", "host:build7", "linux"]'
     assert wanted([]) == wanted((), "") == ""
 
 
 @pytest.mark.parametrize("label", ["", " gpu", "gpu linux", "host:a", "a,b", "-gpu", "gpü", "g" * 65, "a\nb", "[", '"'])
-def test_what_cannot_be_a_label_is_refused(label: str) -> None:
+def test_invalid_label_is_refused(label: str) -> None:
     with pytest.raises(BadInput, match="cannot be a label"):
         wanted([label])
 
 
 @pytest.mark.parametrize("name", [" a", "a b", "host:a", "../a", "-a", "ä", "a" * 101, "a\n", "a@1"])
-def test_what_cannot_be_a_host_is_refused(name: str) -> None:
+def test_invalid_host_is_refused(name: str) -> None:
     with pytest.raises(BadInput, match="cannot be the name of a host"):
         wanted([], name)
 
 
-def test_no_task_requires_more_than_a_host_looks_at() -> None:
+def test_number_of_requirements_is_limited() -> None:
     assert wanted([f"l{number}" for number in range(32)])
     with pytest.raises(BadInput, match="33 things"):
         wanted([f"l{number}" for number in range(33)])
@@ -41,7 +41,7 @@ def test_no_task_requires_more_than_a_host_looks_at() -> None:
         ('["host:x@12"]', '["host:x@12"]'),
     ],
 )
-def test_a_list_that_somebody_wrote_is_kept_as_fleet_writes_it(text: str, kept: str) -> None:
+def test_user_written_list_is_stored_in_canonical_form(text: str, kept: str) -> None:
     assert checked(text) == kept
 
 
@@ -49,7 +49,7 @@ def test_a_list_that_somebody_wrote_is_kept_as_fleet_writes_it(text: str, kept: 
     "text",
     ["gpu", "{}", "[1]", "[", '["a b"]', '["host:"]', '["host:@1"]', '["host:a@"]', '["host:a", "host:b"]', "[[]]"],
 )
-def test_what_no_host_could_offer_is_refused(text: str) -> None:
+def test_requirement_that_no_host_can_offer_is_refused(text: str) -> None:
     with pytest.raises(BadInput):
         checked(text)
 
@@ -65,17 +65,17 @@ def test_what_no_host_could_offer_is_refused(text: str) -> None:
         ([], "", ""),
     ],
 )
-def test_what_is_said_anew_replaces_its_own_part_only(labels: list[str] | None, host: str | None, kept: str) -> None:
+def test_change_replaces_only_its_own_part(labels: list[str] | None, host: str | None, kept: str) -> None:
     assert changed('["gpu", "host:a"]', labels, host) == kept
 
 
-def test_the_host_of_a_home_stays_the_one_that_is_required_until_another_is_named() -> None:
+def test_host_of_a_home_is_required_until_another_is_named() -> None:
     assert changed('["host:a@12"]', ["gpu"], None) == '["gpu", "host:a@12"]'
     assert changed('["host:a@12"]', None, "b") == '["host:b"]'
     assert changed('["host:a@12"]', None, "") == ""
 
 
-def test_people_read_no_colons() -> None:
+def test_labels_are_shown_without_prefixes() -> None:
     assert plain(("gpu", "host:build7")) == "gpu, host build7"
 
 
@@ -85,14 +85,14 @@ WORDS = st.text(st.sampled_from("aZ09_.=+-: ,\nä"), max_size=5) | st.text(max_s
 @given(WORDS)
 @example("a" * 64)
 @example("a" * 65)
-def test_settings_and_tasks_agree_on_labels(text: str) -> None:
+def test_settings_and_tasks_accept_the_same_labels(text: str) -> None:
     assert fits(text, HostLabel) == accepts(host_words.label, text)
 
 
 @given(WORDS)
 @example("a" * 100)
 @example("a" * 101)
-def test_settings_and_tasks_agree_on_names(text: str) -> None:
+def test_settings_and_tasks_accept_the_same_names(text: str) -> None:
     assert fits(text, HostName) == accepts(host_words.name, text)
 
 

@@ -17,22 +17,22 @@ PLAIN = st.recursive(
 
 
 @given(PLAIN)
-def test_it_writes_what_the_json_module_would(value: Any) -> None:
+def test_encode_writes_the_same_as_the_json_module(value: Any) -> None:
     assert encode(value) == json.dumps(value, ensure_ascii=False)
     assert encode(value, 2) == json.dumps(value, ensure_ascii=False, indent=2)
 
 
 @given(PLAIN)
-def test_what_is_written_reads_back(value: Any) -> None:
+def test_encoded_value_decodes_to_itself(value: Any) -> None:
     assert decode(encode(value)) == value
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_what_json_cannot_say_is_refused(value: float) -> None:
+def test_value_outside_of_json_is_refused(value: float) -> None:
     with pytest.raises(ValueError, match="no JSON form"):
         encode(value)
 
 
-def test_broken_text_is_a_value_error() -> None:
+def test_broken_text_raises_value_error() -> None:
     with pytest.raises(ValueError, match="Expecting"):
         decode("{bad")

@@ -79,18 +79,18 @@ def test_each_ending_has_its_rule(
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_every_ending_is_decided_and_says_why(ending: str) -> None:
+def test_each_ending_has_a_decision_and_a_reason(ending: str) -> None:
     found = verdict(ending, reason="")
     assert found.status in (Status.OPEN, Status.BLOCKED, Status.CLOSED)
     assert found.reason
 
 
-def test_an_ending_without_a_rule_is_an_error() -> None:
+def test_ending_without_a_rule_raises_an_error() -> None:
     with pytest.raises(ValueError, match="no rule for a run that ended 'exploded'"):
         verdict("exploded")
 
 
-def test_one_count_never_uses_up_another() -> None:
+def test_each_counter_has_its_own_limit() -> None:
     full = a_task(status="in_progress", fresh_starts=4, losses=5, waits=20, disproofs=6, fakes=7)
     assert verdict("context_full", task=full).status == "open"
     assert verdict("lost", task=full).status == "blocked"
@@ -116,7 +116,7 @@ def test_one_count_never_uses_up_another() -> None:
         ("out_of_scope", {}, "blocked", {}, "it touched what is not its to touch: seen"),
     ],
 )
-def test_a_run_that_says_it_is_done_is_judged_by_what_it_shows(
+def test_finished_run_is_judged_by_its_finding(
     ending: str, finding: str, before: dict[str, Any], status: str, added: dict[str, int], reason: str
 ) -> None:
     found = verdict(ending, task=a_task(status="in_progress", **before), finding=finding, shown="seen")
@@ -127,7 +127,7 @@ def test_a_run_that_says_it_is_done_is_judged_by_what_it_shows(
 
 
 @pytest.mark.parametrize("finding", ["unverified", "no_changes", "out_of_scope", "failed_verify", "fabricated"])
-def test_each_finding_can_be_closed_or_left_to_a_person(finding: str) -> None:
+def test_each_finding_can_close_a_task_or_ask_a_person(finding: str) -> None:
     none = Findings(verify_retries=0, fabricated_retries=0)
     closes, asks = (msgspec.structs.replace(none, **{finding: word}) for word in ("close", "person"))
     assert verdict("finished", finding=finding, findings=closes).status == "closed"
@@ -135,7 +135,7 @@ def test_each_finding_can_be_closed_or_left_to_a_person(finding: str) -> None:
     assert verdict("finished", finding="verified", findings=asks).status == "closed"
 
 
-def test_a_task_says_for_itself_whether_it_may_end_without_a_change() -> None:
+def test_rules_of_a_task_decide_whether_it_may_end_without_changes() -> None:
     assert verdict("finished", finding="no_changes", rules=Rules(no_changes=True)).status == "closed"
     close = Findings(no_changes="close")
     assert verdict("finished", finding="no_changes", findings=close, rules=Rules(no_changes=False)).status == "blocked"
@@ -144,7 +144,7 @@ def test_a_task_says_for_itself_whether_it_may_end_without_a_change() -> None:
 
 @pytest.mark.parametrize("ending", DONE)
 @pytest.mark.parametrize("finding", FINDINGS)
-def test_what_says_it_is_blocked_is_never_closed_whatever_the_settings_say(ending: str, finding: str) -> None:
+def test_task_reported_as_blocked_is_never_closed_by_settings(ending: str, finding: str) -> None:
     said: dict[str, Any] = {"finding": finding, "shown": "seen", "says_blocked": "it says it is blocked"}
     words = ("unverified", "no_changes", "out_of_scope", "failed_verify", "fabricated")
     none = Findings(verify_retries=0, fabricated_retries=0)
@@ -158,7 +158,7 @@ def test_what_says_it_is_blocked_is_never_closed_whatever_the_settings_say(endin
 
 
 @pytest.mark.parametrize("ending", [e for e in ENDINGS if e not in (*DONE, Ending.RELEASED)])
-def test_whoever_strayed_gets_no_other_run_before_a_person_looked(ending: str) -> None:
+def test_out_of_scope_run_is_not_retried_without_a_person(ending: str) -> None:
     found = verdict(ending, finding="out_of_scope", shown="it wrote to ~/x")
     assert (found.status, found.finding) == ("blocked", "out_of_scope")
     free = verdict(ending, finding="out_of_scope", findings=Findings(out_of_scope="close"))
@@ -166,14 +166,14 @@ def test_whoever_strayed_gets_no_other_run_before_a_person_looked(ending: str) -
 
 
 @pytest.mark.parametrize("finding", ["failed_verify", "fabricated"])
-def test_what_an_interactive_agent_did_wrong_is_for_whoever_sits_there(finding: str) -> None:
+def test_bad_result_of_an_interactive_agent_blocks_its_task(finding: str) -> None:
     assert (
         verdict("finished", finding=finding, task=a_task(status="in_progress", mode="interactive")).status == "blocked"
     )
 
 
 @pytest.mark.parametrize("ending", LIMITED)
-def test_a_limit_keeps_the_account_waiting_and_not_the_task(ending: str) -> None:
+def test_limit_delays_the_account_and_not_the_task(ending: str) -> None:
     """Another account may take it at once; what keeps it from the same one is that account's parking."""
     assert verdict(ending, resume_at=NOON + HOUR).not_before is None
 
@@ -186,17 +186,17 @@ def test_retries_wait_with_full_jitter(failures: int, most: int) -> None:
     assert found.not_before == NOON + timedelta(seconds=most / 2)
 
 
-def test_going_on_and_starting_afresh_wait_for_nothing() -> None:
+def test_resuming_and_fresh_starts_have_no_delay() -> None:
     assert verdict("incomplete").not_before is None
     assert verdict("context_full").not_before is None
 
 
 @pytest.mark.parametrize("ending", ["failed", "incomplete", "lost", "context_full", *LIMITED])
-def test_an_interactive_session_is_never_started_again_by_itself(ending: str) -> None:
+def test_interactive_session_is_never_restarted_automatically(ending: str) -> None:
     assert verdict(ending, task=a_task(status="in_progress", mode="interactive")).status == "blocked"
 
 
-def test_stopped_by_hand_is_said_once() -> None:
+def test_stopped_by_hand_is_not_repeated_in_a_reason() -> None:
     assert verdict("cancelled", reason="").reason == "stopped by hand"
     assert verdict("cancelled", reason="stopped by hand").reason == "stopped by hand"
     assert verdict("cancelled", reason="stopped by hand: too slow").reason == "stopped by hand: too slow"
@@ -217,7 +217,7 @@ def test_task_comes_to_rest_when_its_rules_ask_for_any_number_of_retries(most: f
         assert task.status == Status.BLOCKED
 
 
-def test_no_outcomes_whatever_keep_a_task_coming_back() -> None:
+def test_task_comes_to_rest_after_any_sequence_of_outcomes() -> None:
     for seed in range(100):
         bring_to_rest(seed)
 
@@ -248,7 +248,7 @@ def bring_to_rest(seed: int) -> None:
 
 
 @pytest.mark.parametrize("ending", [e for e in ENDINGS if e != Ending.RELEASED])
-def test_the_same_outcome_over_and_over_ends(ending: str) -> None:
+def test_task_comes_to_rest_when_one_outcome_repeats(ending: str) -> None:
     task, runs = a_task(status="in_progress"), 0
     while task.status == Status.IN_PROGRESS:
         task = verdict(ending, task=task, tool_calls=0).on(task, NOON)

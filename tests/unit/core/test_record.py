@@ -14,16 +14,16 @@ class Named(Point):
     name: str = ""
 
 
-def test_a_record_is_made_by_keywords_and_keeps_defaults() -> None:
+def test_record_is_created_from_keywords_and_defaults() -> None:
     assert (Point(x=1).x, Point(x=1).y) == (1, 0)
 
 
-def test_a_subclass_has_the_fields_of_its_base_first() -> None:
+def test_subclass_has_the_fields_of_its_base_first() -> None:
     assert list(Named(x=1, name="a").as_dict()) == ["x", "y", "name"]
 
 
 @pytest.mark.parametrize("values", [{}, {"x": 1, "z": 2}])
-def test_a_missing_or_unknown_field_is_refused(values: dict[str, int]) -> None:
+def test_missing_or_unknown_field_is_refused(values: dict[str, int]) -> None:
     with pytest.raises(TypeError, match="Point"):
         Point(**values)
 
@@ -35,7 +35,7 @@ def test_a_record_is_frozen() -> None:
         del Point(x=1).x
 
 
-def test_replace_makes_another_one() -> None:
+def test_replace_returns_another_record() -> None:
     before = Point(x=1)
     assert before.replace(y=5) == Point(x=1, y=5)
     assert before == Point(x=1)
@@ -49,7 +49,7 @@ def test_equal_records_have_equal_hashes_and_show_their_fields() -> None:
     assert repr(Point(x=1, y=2)) == "Point(x=1, y=2)"
 
 
-def test_values_in_order_make_the_same_record() -> None:
+def test_positional_values_create_the_same_record() -> None:
     assert Point.from_values([1, 2]) == Point(x=1, y=2)
     with pytest.raises(ValueError, match="zip"):
         Point.from_values([1])

@@ -35,11 +35,11 @@ TOLD = {
 
 
 @pytest.mark.parametrize("text", TOLD)
-def test_the_end_of_a_limit_is_read_from_its_sentence(text: str) -> None:
+def test_reset_time_is_parsed_from_a_sentence(text: str) -> None:
     assert resets_at(text, NOW, local=EAST) == TOLD[text]
 
 
-def test_a_day_without_a_year_may_be_in_the_next_one() -> None:
+def test_date_without_year_may_be_in_the_next_year() -> None:
     december = datetime(2026, 12, 30, tzinfo=UTC)
     assert resets_at("resets Jan 2, 6am (UTC)", december) == datetime(2027, 1, 2, 6, tzinfo=UTC)
 
@@ -61,21 +61,21 @@ def test_a_day_without_a_year_may_be_in_the_next_one() -> None:
         "Claude AI usage limit reached|9999999999",
     ),
 )
-def test_what_tells_no_time_gives_none(text: str) -> None:
+def test_text_without_a_time_gives_none(text: str) -> None:
     assert resets_at(text, NOW, local=EAST) is None
 
 
-def test_an_unknown_zone_is_read_as_the_local_one() -> None:
+def test_unknown_time_zone_is_read_as_local() -> None:
     assert resets_at("resets 9pm (Nowhere/At_All)", NOW, local=EAST) == datetime(2026, 11, 15, 19, 0, tzinfo=UTC)
 
 
 @given(st.text(max_size=200), st.text(max_size=200))
-def test_no_text_breaks_it_or_gives_an_end_far_away(before: str, after: str) -> None:
+def test_any_text_is_parsed_without_error_and_gives_no_distant_time(before: str, after: str) -> None:
     for middle in ("resets ", "try again in ", "retry-after: ", " limit reached|"):
         found = resets_at(before + middle + after, NOW, local=EAST)
         assert found is None or found - NOW <= LONGEST_WAIT
 
 
-def test_a_long_text_is_read_in_no_time() -> None:
+def test_long_text_is_parsed_quickly() -> None:
     for part in ("1 d", "again in 1d ", "resets Nov ", "9" * 100):
         resets_at("again in " + part * 100_000, NOW, local=EAST)

@@ -46,24 +46,24 @@ def status(run: dict[str, Any] | None = None, facts: dict[str, Any] | None = Non
         ),
     ],
 )
-def test_a_task_without_an_agent_says_what_it_waits_for(
+def test_task_without_an_agent_shows_what_it_waits_for(
     task: dict[str, Any], facts: dict[str, Any], result: str
 ) -> None:
     assert status(facts=facts, **task).result == result
 
 
 @pytest.mark.parametrize(("finding", "result"), BY_FINDING.items())
-def test_a_closed_task_has_the_word_of_its_finding(finding: str, result: str) -> None:
+def test_closed_task_shows_the_word_of_its_finding(finding: str, result: str) -> None:
     assert status({"ended_at": NOON}, status=Status.CLOSED, finding=finding).result == result
     merged = status({"ended_at": NOON}, status=Status.CLOSED, finding=finding, metadata=MERGED_NOW).result
     assert merged == ("merged" if result in ("verified", "unverified", "done") else result)
 
 
-def test_every_finding_has_a_word_of_its_own() -> None:
+def test_each_finding_has_its_own_word() -> None:
     assert len(set(BY_FINDING.values())) == len(BY_FINDING)
 
 
-def test_a_task_that_ran_again_after_its_merge_is_not_merged() -> None:
+def test_task_that_ran_again_after_its_merge_is_not_merged() -> None:
     again = {"started_at": NOON + MINUTE, "ended_at": NOON + HOUR}
     assert status(again, status=Status.CLOSED, finding="verified", metadata=MERGED_NOW).result == "verified"
     odd = {MERGED: {"at": "a while ago"}}
@@ -71,7 +71,7 @@ def test_a_task_that_ran_again_after_its_merge_is_not_merged() -> None:
 
 
 @pytest.mark.parametrize("finding", [*NEEDS_PERSON])
-def test_what_the_policy_gives_to_a_person_has_the_word_of_its_finding(finding: str) -> None:
+def test_task_left_to_a_person_shows_the_word_of_its_finding(finding: str) -> None:
     strict = Findings(unverified="person", verify_retries=0, fabricated_retries=0)
     outcome = Outcome(ending=Ending.FINISHED, finding=finding, shown="`make test` ended with exit code 1")
     task = a_task(status=Status.IN_PROGRESS)
@@ -81,7 +81,7 @@ def test_what_the_policy_gives_to_a_person_has_the_word_of_its_finding(finding: 
     assert found.why == "`make test` ended with exit code 1"
 
 
-def test_what_was_found_before_says_nothing_of_why_a_task_is_blocked_now() -> None:
+def test_earlier_finding_does_not_explain_why_a_task_is_blocked() -> None:
     found = status(status=Status.BLOCKED, finding=Finding.FAILED_VERIFY, reason="failed twice; the last time: no git")
     assert (found.result, found.why) == ("blocked", "failed twice; the last time: no git")
 
@@ -96,12 +96,12 @@ def test_what_was_found_before_says_nothing_of_why_a_task_is_blocked_now() -> No
         ("cancelled, since stage impl failed", "failed", "stopped with its workflow"),
     ],
 )
-def test_what_was_stopped_asks_nothing(reason: str, phase: str, result: str, asks: bool) -> None:
+def test_stopped_task_does_not_wait_for_an_answer(reason: str, phase: str, result: str, asks: bool) -> None:
     found = status({"ended_at": NOON}, {"asks": asks}, status=Status.BLOCKED, reason=reason, finding="incomplete")
     assert (found.phase, found.result) == (phase, result)
 
 
-def test_an_agent_that_works_has_its_phase_as_its_result() -> None:
+def test_result_of_a_running_agent_is_its_phase() -> None:
     heard = {"first_event_at": NOON, "last_event_at": NOON}
     for run, word in ((heard, "working"), ({}, "starting"), ({"screen": "question"}, "waiting for you")):
         found = status(run, status=Status.IN_PROGRESS)
@@ -124,7 +124,7 @@ def test_an_agent_that_works_has_its_phase_as_its_result() -> None:
         ({"answered_at": NOON}, {"status": Status.BLOCKED}, False),
     ],
 )
-def test_a_question_waits_only_if_its_task_waits_for_the_answer(
+def test_question_waits_only_when_its_task_waits_for_the_answer(
     question: dict[str, Any], task: dict[str, Any], asked: bool
 ) -> None:
     made = Question(id="q", task_id="t", asked_at=NOON - timedelta(minutes=1), text="red?", **question)

@@ -94,7 +94,7 @@ def test_each_watchdog_has_its_ending(seen: Facts, limits: Watchdog, seconds: fl
         (facts(cost_usd=2.5), 9, "cost $2.50 of $2.00 allowed"),
     ],
 )
-def test_the_reason_is_for_people(seen: Facts, seconds: float, reason: str) -> None:
+def test_alarm_reason_is_readable(seen: Facts, seconds: float, reason: str) -> None:
     alarm = check(seen, BUDGET, after(seconds))
     assert alarm is not None and alarm.reason == reason
 
@@ -113,12 +113,12 @@ def test_the_reason_is_for_people(seen: Facts, seconds: float, reason: str) -> N
         (facts(interactive=True), 5, math.inf),
     ],
 )
-def test_nobody_looks_more_often_than_needed(seen: Facts, now: float, seconds: float) -> None:
+def test_next_check_is_no_earlier_than_needed(seen: Facts, now: float, seconds: float) -> None:
     assert next_check(seen, DEFAULTS, after(now)) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("seen", [SILENT_START, facts(), facts(last_cpu_at=450), facts(result_at=70)])
-def test_who_looks_when_told_to_misses_no_alarm(seen: Facts) -> None:
+def test_no_alarm_is_missed_when_checks_follow_the_schedule(seen: Facts) -> None:
     now, looks = NOON, 0
     while check(seen, DEFAULTS, now) is None:
         pause = next_check(seen, DEFAULTS, now)
@@ -128,14 +128,14 @@ def test_who_looks_when_told_to_misses_no_alarm(seen: Facts) -> None:
     assert check(seen, DEFAULTS, now - timedelta(seconds=0.001)) is None
 
 
-def test_the_settings_hold_unless_the_task_says_otherwise() -> None:
+def test_limits_come_from_settings_unless_the_task_sets_them() -> None:
     held = settings(watchdog__wall_seconds=60, watchdog__max_tokens=5, context_pressure_threshold_pct=50)
     found = watchdog_for(held, a_task(limits='{"silence_seconds": 7.5, "max_cost_usd": 3, "max_tokens": null}'))
     assert (found.wall_seconds, found.silence_seconds, found.first_event_seconds) == (60, 7.5, 120)
     assert (found.max_cost_usd, found.max_tokens, found.context_pct, found.ignored) == (3, None, 50, ())
 
 
-def test_a_project_may_set_its_own_limits() -> None:
+def test_project_may_set_its_own_limits() -> None:
     home = Layer(Origin("runtime", ""), {("watchdog", "wall_seconds"): 60, ("watchdog", "silence_seconds"): 5})
     project = Layer(Origin("project", ""), {("watchdog", "wall_seconds"): 90})
     found = watchdog_for(merge([home, project]), a_task(limits='{"silence_seconds": 6}'))
@@ -156,24 +156,24 @@ def test_a_project_may_set_its_own_limits() -> None:
         ('{"max_tokens": true}', "watchdog.max_tokens must be a whole number"),
     ],
 )
-def test_limits_that_cannot_be_used_are_told_and_passed_over(text: str, reason: str) -> None:
+def test_invalid_limits_are_reported_and_ignored(text: str, reason: str) -> None:
     found = watchdog_for(settings(), a_task(limits=text))
     assert found.replace(ignored=()) == DEFAULTS
     assert len(found.ignored) == 1 and reason in found.ignored[0]
 
 
-def test_one_bad_limit_does_not_spoil_the_others() -> None:
+def test_invalid_limit_does_not_affect_the_others() -> None:
     found = watchdog_for(settings(), a_task(limits='{"wall_seconds": 60, "colour": "red"}'))
     assert found.wall_seconds == 60 and found.ignored == ("the task's limits: unknown limit colour",)
 
 
-def test_the_defaults_are_those_of_the_documents() -> None:
+def test_default_limits_match_the_documentation() -> None:
     assert check(facts(last_output_at=3 * 3_600), DEFAULTS, NOON + 3 * HOUR) is None
     assert (DEFAULTS.first_event_seconds, DEFAULTS.silence_seconds, DEFAULTS.wall_seconds) == (120, 900, 14_400)
     assert (DEFAULTS.result_grace_seconds, DEFAULTS.stop_grace_seconds) == (30, 10)
 
 
-def test_a_coder_that_overflows_again_and_again_is_stopped_also_when_it_speaks_of_results() -> None:
+def test_coder_is_stopped_when_its_context_overflows_repeatedly() -> None:
     once = facts(overflows=1)
     assert check(once, DEFAULTS, after(2)) is None
     for twice in (facts(overflows=2), facts(overflows=2, result_at=1)):
@@ -182,7 +182,7 @@ def test_a_coder_that_overflows_again_and_again_is_stopped_also_when_it_speaks_o
     assert check(facts(overflows=9, interactive=True), DEFAULTS, after(2)) is None
 
 
-def test_who_is_only_refused_is_stopped_before_its_coder_gives_up() -> None:
+def test_run_is_stopped_when_it_only_gets_refusals() -> None:
     refused = facts(limited_at=10, last_output_at=39)
     assert check(refused, DEFAULTS, after(39)) is None
     stopped = check(refused, DEFAULTS, after(40))

@@ -36,14 +36,14 @@ NOW = datetime(2026, 1, 31, 10, 30, tzinfo=OSLO)  # a Saturday
         ("2026-03-01T10:00:00+05:00", "2026-03-01T05:00"),
     ],
 )
-def test_a_time_is_understood(text: str, meant: str) -> None:
+def test_time_expression_is_parsed(text: str, meant: str) -> None:
     assert when.parse(text, now=NOW) == datetime.fromisoformat(meant).replace(tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
     "text", ["", "someday", "tomorrow at 25", "tomorrow at 13pm", "+", "1x", "99999y", "2026-13-01", "next", "in days"]
 )
-def test_what_is_no_time_is_refused_with_examples(text: str) -> None:
+def test_invalid_time_is_refused_with_examples(text: str) -> None:
     with pytest.raises(BadInput) as refused:
         when.parse(text, now=NOW)
     assert "tomorrow" in refused.value.hint

@@ -29,7 +29,7 @@ def a_rich_plan() -> Plan:
     )
 
 
-def test_a_plan_is_the_same_after_a_round_trip() -> None:
+def test_plan_survives_a_round_trip() -> None:
     plan = a_rich_plan()
     again = plan_in(plan.text())
     assert again == plan
@@ -39,19 +39,19 @@ def test_a_plan_is_the_same_after_a_round_trip() -> None:
     assert "\n" not in plan.text()
 
 
-def test_each_stage_can_be_kept_by_itself() -> None:
+def test_each_stage_can_be_stored_separately() -> None:
     for stage in a_rich_plan().stages:
         assert stage_in(stage.text()) == stage
 
 
-def test_a_stage_knows_what_it_waits_for_and_what_it_looks_at() -> None:
+def test_stage_knows_its_dependencies_and_inputs() -> None:
     stage = Stage(name="c", stage="c", index=2, prompt="", after=(("a", "a#2"), ("b",)), reads={"stages.z": (("z",),)})
     assert stage.needs == ("a#2", "b")
     assert stage.sources == ("a", "a#2", "b", "z")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"name": "x"}', '{"name": "x", "stages": [{"nonsense": 1}]}', "null"])
-def test_what_is_no_plan_is_refused(text: str) -> None:
+def test_invalid_plan_is_refused(text: str) -> None:
     with pytest.raises(BadInput, match="this is no plan of a workflow"):
         plan_in(text)
 

@@ -42,7 +42,7 @@ class Family:
         return claim.task
 
 
-def test_the_cost_of_a_family_is_what_is_reported_and_computed(settings: Settings) -> None:
+def test_cost_of_a_family_includes_reported_and_computed_costs(settings: Settings) -> None:
     family = Family()
     family.add(coder="codex", model="gpt-5.5", input_tokens=200_000)  # kept before costs had a basis: $1
     family.add(coder="codex", model="gpt-5.5", input_tokens=7, cost_usd=0.5, cost_basis="computed:2026-11-19")
@@ -50,7 +50,7 @@ def test_the_cost_of_a_family_is_what_is_reported_and_computed(settings: Setting
     assert left == {COST: 2.5, TOKENS: 8_799_993}
 
 
-def test_where_the_cost_of_one_run_is_unknown_no_dollar_is_left(settings: Settings) -> None:
+def test_no_dollar_is_left_when_the_cost_of_a_run_is_unknown(settings: Settings) -> None:
     family = Family()
     family.add(coder="codex", model="nobody-knows", input_tokens=7, cost_basis="unknown")
     took = spent(family.store, family.top.id, settings)
@@ -58,7 +58,7 @@ def test_where_the_cost_of_one_run_is_unknown_no_dollar_is_left(settings: Settin
     assert left_of(family.store, settings, family.top)[COST] == 0.0
 
 
-def test_a_run_at_work_whose_coder_reports_at_the_end_is_waited_for(settings: Settings) -> None:
+def test_budget_waits_for_a_running_coder_that_reports_at_its_end(settings: Settings) -> None:
     family = Family()
     family.add(ends=False, coder="claude", model="nobody-knows", input_tokens=7, cost_basis="unknown")
     assert left_of(family.store, settings, family.top)[COST] == 4.0

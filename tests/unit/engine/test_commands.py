@@ -31,7 +31,7 @@ def place(tmp_path: Path) -> Path:
     return tmp_path / "place"
 
 
-def test_a_command_is_a_line_for_the_shell_and_both_its_streams_are_one_log(place: Path) -> None:
+def test_shell_command_logs_both_streams_to_one_file(place: Path) -> None:
     done = run(place, "echo one; echo two >&2; printf 'a b' | tr ' ' '\\n'; pwd > here")
     assert done.ok and done.status == 0 and done.why == "" and done.seconds > 0
     assert done.tail == "one\ntwo\na\nb"
@@ -39,25 +39,25 @@ def test_a_command_is_a_line_for_the_shell_and_both_its_streams_are_one_log(plac
     assert done.in_words == f"`{done.command}` ended with exit code 0"
 
 
-def test_a_command_that_fails_says_so_with_the_end_of_its_log(place: Path) -> None:
+def test_failed_command_reports_the_end_of_its_log(place: Path) -> None:
     done = run(place, "echo why it failed; exit 7")
     assert not done.ok
     assert done.in_words == "`echo why it failed; exit 7` ended with exit code 7: why it failed"
 
 
-def test_a_command_that_takes_too_long_or_is_stopped_has_no_status(place: Path) -> None:
+def test_status_is_none_when_a_command_times_out_or_is_stopped(place: Path) -> None:
     late = run(place, "echo begun; sleep 600", seconds=1.5)
     assert (late.ok, late.status, late.why, late.tail) == (False, None, "did not end in 1.5 s", "begun")
     stopped = run(place, "sleep 600", stop_after=0.3)
     assert (stopped.ok, stopped.status, stopped.why, stopped.tail) == (False, None, "was stopped", "")
 
 
-def test_a_command_that_a_signal_ends_has_not_ended_well(place: Path) -> None:
+def test_command_ended_by_a_signal_has_failed(place: Path) -> None:
     done = run(place, "kill -KILL $$")
     assert not done.ok and "signal 9" in done.in_words
 
 
-def test_a_command_that_cannot_be_started_says_why(place: Path) -> None:
+def test_failed_start_of_a_command_says_why(place: Path) -> None:
     place.with_name("cwd").write_text("no folder\n")
 
     async def work() -> Done:
@@ -68,12 +68,12 @@ def test_a_command_that_cannot_be_started_says_why(place: Path) -> None:
     assert not done.ok and "could not be started" in done.in_words
 
 
-def test_the_next_command_in_a_folder_has_a_log_of_its_own(place: Path) -> None:
+def test_next_command_in_a_folder_has_its_own_log(place: Path) -> None:
     run(place, "echo the first one")
     assert run(place, "echo the second").tail == "the second"
 
 
-def test_one_that_an_earlier_supervisor_left_is_ended_first(place: Path) -> None:
+def test_command_of_an_earlier_supervisor_is_ended_first(place: Path) -> None:
     token = a_token()
 
     async def left() -> None:
@@ -99,10 +99,10 @@ def test_one_that_an_earlier_supervisor_left_is_ended_first(place: Path) -> None
         ("ü".encode() * TAIL_BYTES + b"z", "\ufffd" + "ü" * (TAIL_BYTES // 2 - 1) + "z"),
     ],
 )
-def test_of_a_long_log_the_end_is_kept_whatever_is_in_it(tmp_path: Path, log: bytes, tail: str) -> None:
+def test_end_of_a_long_log_is_kept_whatever_its_content(tmp_path: Path, log: bytes, tail: str) -> None:
     (tmp_path / "stdout").write_bytes(log)
     assert tail_of(str(tmp_path)) == tail
 
 
-def test_a_log_that_is_not_there_has_no_end(tmp_path: Path) -> None:
+def test_missing_log_has_no_tail(tmp_path: Path) -> None:
     assert tail_of(str(tmp_path)) == ""

@@ -125,7 +125,7 @@ SESSIONS = {
 
 @pytest.mark.parametrize("on", [False, True], ids=["totals of the run", "totals of the session"])
 @pytest.mark.parametrize("which", SESSIONS)
-def test_five_resumed_runs_cost_what_five_runs_cost(settings: Settings, which: str, on: bool) -> None:
+def test_five_resumed_runs_cost_as_much_as_five_separate_runs(settings: Settings, which: str, on: bool) -> None:
     program, last = Program(on=on), None
     for each in SESSIONS[which]:
         last = a_run(last, settings, *program.run(*each.turns))
@@ -137,7 +137,7 @@ def test_five_resumed_runs_cost_what_five_runs_cost(settings: Settings, which: s
 
 @pytest.mark.parametrize("on", [False, True], ids=["totals of the run", "totals of the session"])
 @pytest.mark.parametrize("keeps", [False, True], ids=["its part is lost", "its part is kept"])
-def test_a_killed_run_is_computed_and_the_next_one_does_not_pay_for_it(
+def test_cost_of_a_killed_run_is_computed_and_not_charged_to_the_next(
     settings: Settings, on: bool, keeps: bool
 ) -> None:
     program = Program(on=on)
@@ -156,7 +156,7 @@ def test_a_killed_run_is_computed_and_the_next_one_does_not_pay_for_it(
 
 
 @pytest.mark.parametrize("on", [False, True], ids=["totals of the run", "totals of the session"])
-def test_a_fork_pays_for_itself_alone_and_so_does_what_it_left(settings: Settings, on: bool) -> None:
+def test_forked_session_pays_only_for_its_own_requests(settings: Settings, on: bool) -> None:
     program = Program(on=on)
     first = a_run(None, settings, *program.run((MAIN,)))
     kept = dict(program.session)
@@ -168,7 +168,7 @@ def test_a_fork_pays_for_itself_alone_and_so_does_what_it_left(settings: Setting
     assert found == pytest.approx([cost(MAIN) * number for number in (1, 2, 1, 3)])
 
 
-def test_recorded_runs_of_a_resumed_session_cost_what_their_requests_cost(settings: Settings) -> None:
+def test_recorded_resumed_runs_cost_as_much_as_their_requests(settings: Settings) -> None:
     """Of claude 2.1.327, which counts on; one of them was killed."""
     last, found = None, {}
     for path in sorted(RECORDED.glob("*.jsonl")):
@@ -183,7 +183,7 @@ def test_recorded_runs_of_a_resumed_session_cost_what_their_requests_cost(settin
     }
 
 
-def test_a_turn_that_is_not_reported_yet_is_computed_on_top_of_those_that_are(settings: Settings) -> None:
+def test_unreported_turn_is_computed_in_addition_to_reported_ones(settings: Settings) -> None:
     program = Program(on=True)
     printed = list(program.run((MAIN,), (MAIN,)))[:-1]
     run = a_run(None, settings, *printed)
@@ -200,7 +200,7 @@ def used(model: str, *, size: int = 0, input: int = 0, output: int = 0) -> list[
     return [named, Event(kind=Kind.USAGE, usage=Usage(input=input, output=output), context=size or None)]
 
 
-def test_costs_are_computed_by_model_and_size_and_the_users_prices_win(tmp_path: Path, settings: Settings) -> None:
+def test_costs_depend_on_model_and_size_and_user_prices_override(tmp_path: Path, settings: Settings) -> None:
     million = 1_000_000
     for model, size, expected in [
         ("gpt-5.5", 0, 5.0),
@@ -224,7 +224,7 @@ def test_costs_are_computed_by_model_and_size_and_the_users_prices_win(tmp_path:
 
 
 @pytest.mark.parametrize("coder", [CLAUDE, CodexCoder(), GeminiCoder()], ids=["claude", "codex", "gemini"])
-def test_an_agent_in_a_terminal_is_computed_from_the_file_of_its_session(settings: Settings, coder: Coder) -> None:
+def test_cost_of_an_agent_in_a_terminal_is_computed_from_its_session_file(settings: Settings, coder: Coder) -> None:
     lines = (SESSIONS_KEPT / coder.name / "two-turns.jsonl").read_text("utf-8").splitlines()
     run = a_run(None, settings, *(list(coder.parse_session(line)) for line in lines))
     price = price_of(settings, [run.notes["model"]], NOW.date())
@@ -234,7 +234,7 @@ def test_an_agent_in_a_terminal_is_computed_from_the_file_of_its_session(setting
     assert (run.cost_basis, run.model) == (f"computed:{made_on()}", run.notes["model"])
 
 
-def test_a_coder_that_reports_0_for_tokens_has_no_price(settings: Settings) -> None:
+def test_reported_cost_of_0_with_tokens_is_no_price(settings: Settings) -> None:
     free = Event(kind=Kind.USAGE, usage=Usage(input=7), cost_added=0.0)
     run = a_run(None, settings, [free])
     assert (run.cost_usd, run.cost_basis) == (None, "unknown")
@@ -255,14 +255,14 @@ def test_a_coder_that_reports_0_for_tokens_has_no_price(settings: Settings) -> N
         (CodexCoder(), "mine", False, "no price for mine: set [prices] or use a token budget"),
     ],
 )
-def test_a_dollar_budget_is_refused_if_nothing_tells_the_cost(
+def test_dollar_budget_is_refused_when_no_cost_is_known(
     settings: Settings, coder: Coder, model: str, interactive: bool, why: str
 ) -> None:
     found = why_no_price(settings, coder, model, NOW.date(), interactive=interactive)
     assert found.startswith(why) and bool(found) == bool(why)
 
 
-def test_prices_hold_from_their_day_on_and_the_table_says_how_old_it_is(settings: Settings) -> None:
+def test_prices_apply_from_their_date_and_the_table_reports_its_age(settings: Settings) -> None:
     early, late = (rates("gemini-2.5-pro", 0, date(year, 1, 1)) for year in (2020, 2100))
     assert early is not None and late is not None
     assert price_of(settings, ["", "nobody-knows"], NOW.date()) is None

@@ -48,11 +48,11 @@ def test_usage_is_added_replaced_by_totals_or_counted_once_per_message() -> None
     assert a_run(*mixed).input_tokens == 10
 
 
-def test_counts_that_mean_nothing_are_bounded() -> None:
+def test_invalid_counts_are_bounded() -> None:
     assert a_run(Event(kind=Kind.USAGE, usage=Usage(input=10**30, output=-5))).tokens == LARGEST
 
 
-def test_context_keeps_its_peak_and_sessions_and_tools_are_noted() -> None:
+def test_context_keeps_its_peak_and_sessions_and_tools_are_recorded() -> None:
     run = a_run(
         Event(kind=Kind.SESSION_STARTED, session="s"),
         Event(kind=Kind.USAGE, context=90, window=100),
@@ -117,12 +117,12 @@ def test_context_keeps_its_peak_and_sessions_and_tools_are_noted() -> None:
         (seen(TOOL, Event(kind=Kind.LIMIT, limit=Limit(kind="rate")), OK), Ending.FINISHED),
     ],
 )
-def test_an_ending_follows_from_what_was_seen(what: Seen, ending: str) -> None:
+def test_ending_follows_from_the_evidence(what: Seen, ending: str) -> None:
     assert outcome_of(what).ending == ending
     assert outcome_of(what).reason
 
 
-def test_a_session_that_is_gone_on_with_does_not_count_its_tokens_twice() -> None:
+def test_tokens_of_a_resumed_session_are_not_counted_twice() -> None:
     def told(tokens: int) -> Event:
         return Event(kind=Kind.USAGE, session="s", usage=Usage(input=tokens, total=True, session=True))
 
@@ -135,7 +135,7 @@ def test_a_session_that_is_gone_on_with_does_not_count_its_tokens_twice() -> Non
     assert fold(going_on(a_run(), third), [of_this_run_alone], NOW).input_tokens == 7
 
 
-def test_the_tools_of_earlier_runs_of_the_session_count_too() -> None:
+def test_tool_calls_of_earlier_runs_of_the_session_count() -> None:
     """Who was interrupted after the work was done has only to say so."""
     resumed = fold(going_on(a_run(), going_on(a_run(), a_run(TOOL))), [OK], NOW)
     assert outcome_of(Seen(run=resumed, task=a_task(), exit=Exit(status=0))).tool_calls == 1
@@ -143,7 +143,7 @@ def test_the_tools_of_earlier_runs_of_the_session_count_too() -> None:
     assert outcome_of(Seen(run=idle, task=a_task(), exit=Exit(status=0))).tool_calls == 0
 
 
-def test_what_was_said_last_is_the_last_word_of_a_coder_without_one() -> None:
+def test_last_text_is_the_last_word_of_a_coder_without_one() -> None:
     def text(words: str, *, delta: bool = True) -> Event:
         return Event(kind=Kind.TEXT, text=words, delta=delta)
 
@@ -153,18 +153,18 @@ def test_what_was_said_last_is_the_last_word_of_a_coder_without_one() -> None:
     assert outcome_of(seen(TOOL, text("one"), OK)).reason == "done"
 
 
-def test_costs_are_told_as_a_whole_or_step_by_step() -> None:
+def test_costs_are_reported_as_a_total_or_per_step() -> None:
     steps = [Event(kind=Kind.USAGE, cost_added=cost) for cost in (0.25, 0.5)]
     assert a_run(*steps).cost_usd == 0.75
     assert a_run(Event(kind=Kind.USAGE, cost_usd=0.25), Event(kind=Kind.USAGE, cost_usd=0.5)).cost_usd == 0.5
 
 
-def test_the_end_of_a_limit_is_read_from_its_text_where_it_is_not_told() -> None:
+def test_end_of_a_limit_is_parsed_from_its_text_when_it_is_missing() -> None:
     told = outcome_of(seen(limit("plan", "You've hit your limit · resets 6:42pm (UTC)"), exit=Exit(status=1)))
     assert (told.limit, told.resume_at) == ("plan", NOW.replace(hour=18, minute=42))
 
 
-def test_events_are_folded_alike_in_whatever_parts_they_are_read() -> None:
+def test_events_are_folded_alike_in_any_chunks() -> None:
     events = [TOOL, limit("rate"), Event(kind=Kind.TEXT, text="x", usage=Usage(input=3, message="m")), FULL, DENIED, OK]
     whole = a_run(*events)
     run = a_run()
@@ -173,7 +173,7 @@ def test_events_are_folded_alike_in_whatever_parts_they_are_read() -> None:
     assert run == whole
 
 
-def test_a_limit_says_when_it_ends() -> None:
+def test_limit_gives_its_end() -> None:
     limited = seen(Event(kind=Kind.LIMIT, limit=Limit(kind="rate", resets_at=LATER)), exit=Exit(status=1))
     assert outcome_of(limited).resume_at == LATER
 

@@ -48,12 +48,12 @@ def test_folders_are_private(folder: TaskFolder) -> None:
     folder.make(run=1)  # again
 
 
-def test_a_task_cannot_name_a_folder_elsewhere(tmp_path: Path) -> None:
+def test_task_id_cannot_name_a_folder_elsewhere(tmp_path: Path) -> None:
     with pytest.raises(BadInput):
         TaskFolder(Home(str(tmp_path)), "../x")
 
 
-def test_a_link_in_place_of_a_folder_is_refused(folder: TaskFolder, tmp_path: Path) -> None:
+def test_link_in_place_of_a_folder_is_refused(folder: TaskFolder, tmp_path: Path) -> None:
     artifact(folder, ".").rmdir()
     Path(folder.artifacts).symlink_to(tmp_path)
     with pytest.raises(OSError):
@@ -62,7 +62,7 @@ def test_a_link_in_place_of_a_folder_is_refused(folder: TaskFolder, tmp_path: Pa
     assert folder.result_json() is None
 
 
-def test_task_json_is_a_copy_anyone_can_read(folder: TaskFolder) -> None:
+def test_task_json_is_a_readable_copy_of_the_task(folder: TaskFolder) -> None:
     task = a_task(id="fleet-1", title="paint it", description=f"with {SECRET}", cwd="/project", priority=1)
     folder.write_task_json(task, "demo", "demo-1", depends_on=["fleet-0"])
     copy = json.loads(Path(folder.path, "task.json").read_text())
@@ -77,19 +77,19 @@ def test_task_json_is_a_copy_anyone_can_read(folder: TaskFolder) -> None:
 @pytest.mark.parametrize(
     ("field", "value"), [("cwd", "/elsewhere"), ("coder", "claude"), ("model", "opus"), ("model", ""), ("model", None)]
 )
-def test_task_json_differs_in_what_was_changed_by_hand(folder: TaskFolder, field: str, value: str | None) -> None:
+def test_task_json_shows_manual_changes(folder: TaskFolder, field: str, value: str | None) -> None:
     folder.write_task_json(a_task(id="fleet-1", cwd="/project"), "demo", "demo-1")
     path = Path(folder.path, "task.json")
     path.write_text(json.dumps(json.loads(path.read_text()) | {field: value, "title": "not taken", "status": "closed"}))
     assert folder.read_task_json() == Edits({field: value or ""})
 
 
-def test_a_task_json_written_by_hand_counts_as_changed(folder: TaskFolder) -> None:
+def test_manually_written_task_json_counts_as_changed(folder: TaskFolder) -> None:
     Path(folder.path, "task.json").write_text('{"cwd": "/mine", "coder": "codex"}')
     assert folder.read_task_json() == Edits({"cwd": "/mine", "coder": "codex"})
 
 
-def test_a_task_json_of_an_earlier_fleet_differs_in_what_was_changed_alone(folder: TaskFolder) -> None:
+def test_task_json_of_an_earlier_fleet_shows_only_manual_changes(folder: TaskFolder) -> None:
     written = {"cwd": "/mine", "coder": "codex", "model": ""}
     Path(folder.path, "task.json").write_text(json.dumps({**written, "model": "o3", "as_written": written}))
     assert folder.read_task_json() == Edits({"model": "o3"})
@@ -99,7 +99,7 @@ def test_a_task_json_of_an_earlier_fleet_differs_in_what_was_changed_alone(folde
     "text",
     ["", "{", "[]", '"x"', '{"cwd": 5}', '{"cwd": "here"}', '{"coder": "a\\nb"}', "[" * 100_000, '{"as_written": 3}'],
 )
-def test_a_broken_task_json_changes_nothing_and_is_put_aside(folder: TaskFolder, text: str) -> None:
+def test_broken_task_json_changes_nothing_and_is_set_aside(folder: TaskFolder, text: str) -> None:
     Path(folder.path, "task.json").write_text(text)
     found = folder.read_task_json()
     assert found.fields == {}
@@ -120,7 +120,7 @@ def test_task_json_does_not_write_through_a_link(folder: TaskFolder, tmp_path: P
     assert not [path for path in Path(folder.path).iterdir() if path.name.endswith(".tmp")]
 
 
-def test_events_have_the_form_of_the_seed(folder: TaskFolder) -> None:
+def test_events_have_the_documented_form(folder: TaskFolder) -> None:
     folder.append_events([Event(kind=Kind.SESSION_STARTED, session="s1")], NOON)
     folder.append_events([Event(kind=Kind.TEXT, text=f"hello {SECRET}")], NOON)
     folder.append_events([Event(kind=Kind.TOOL_USE, tool="bash", tool_id="t", data={"cmd": ["ls"]})], NOON)
@@ -140,7 +140,7 @@ def test_events_have_the_form_of_the_seed(folder: TaskFolder) -> None:
     assert written[5]["ok"] is False
 
 
-def test_an_event_is_written_with_the_secrets_of_its_run_gone(folder: TaskFolder) -> None:
+def test_event_is_written_without_the_secrets_of_its_run(folder: TaskFolder) -> None:
     folder.append_events(
         [Event(kind=Kind.TEXT, text="x" * 16_380 + "another-secret")], NOON, Redactor(["another-secret"])
     )
@@ -148,7 +148,7 @@ def test_an_event_is_written_with_the_secrets_of_its_run_gone(folder: TaskFolder
     assert "anot" not in line["text"]
 
 
-def test_an_event_of_any_size_and_shape_is_one_bounded_line(folder: TaskFolder) -> None:
+def test_event_of_any_size_and_shape_is_one_bounded_line(folder: TaskFolder) -> None:
     deep: list[Any] = []
     for _ in range(500):
         deep = [deep]
@@ -166,7 +166,7 @@ def test_an_event_of_any_size_and_shape_is_one_bounded_line(folder: TaskFolder) 
     assert "Infinity" not in json.dumps(line) and "NaN" not in json.dumps(line)
 
 
-def test_many_events_are_written_in_one_go_and_in_order(folder: TaskFolder) -> None:
+def test_many_events_are_written_together_and_in_order(folder: TaskFolder) -> None:
     folder.append_events(
         (Event(kind=Kind.TEXT, text=f"{number} {SECRET} " + "x" * 5000) for number in range(500)), NOON
     )
@@ -174,14 +174,14 @@ def test_many_events_are_written_in_one_go_and_in_order(folder: TaskFolder) -> N
     assert [line["text"].split()[:2] for line in lines(folder, "events.jsonl")] == [[str(n), MARK] for n in range(500)]
 
 
-def test_the_log_says_when_and_of_what(folder: TaskFolder) -> None:
+def test_log_lines_have_a_time_and_a_subject(folder: TaskFolder) -> None:
     folder.log("subprocess_started", run="fleet-1/1", argv=["demo", SECRET])
     (line,) = lines(folder, "log.jsonl")
     assert line["ts"] == NOON.isoformat()
     assert (line["event"], line["task_id"], line["argv"]) == ("subprocess_started", "fleet-1", ["demo", MARK])
 
 
-def test_each_log_is_bounded_and_one_older_is_kept(folder: TaskFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_log_is_bounded_and_one_older_file_kept(folder: TaskFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folder_module, "LOG_CAP", 20_000)
     for number in range(1000):
         folder.log("e", number=number)
@@ -196,7 +196,7 @@ def test_each_log_is_bounded_and_one_older_is_kept(folder: TaskFolder, monkeypat
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
-def test_what_an_agent_put_in_place_of_a_log_is_put_aside(folder: TaskFolder, tmp_path: Path, kind: str) -> None:
+def test_foreign_file_in_place_of_a_log_is_set_aside(folder: TaskFolder, tmp_path: Path, kind: str) -> None:
     path = Path(folder.path, "events.jsonl")
     (tmp_path / "precious").write_text("mine")
     if kind == "link":
@@ -210,7 +210,7 @@ def test_what_an_agent_put_in_place_of_a_log_is_put_aside(folder: TaskFolder, tm
     assert (tmp_path / "precious").read_text() == "mine"
 
 
-def test_half_a_line_is_never_left(folder: TaskFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partial_line_is_never_left(folder: TaskFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.log("first")
     real, calls = os.write, iter([True, False])
 
@@ -227,7 +227,7 @@ def test_half_a_line_is_never_left(folder: TaskFolder, monkeypatch: pytest.Monke
     assert [line["event"] for line in lines(folder, "log.jsonl")] == ["first", "third"]
 
 
-def test_stderr_is_taken_over_redacted(folder: TaskFolder) -> None:
+def test_stderr_is_copied_redacted(folder: TaskFolder) -> None:
     raw = Path(folder.run_folder(1), "stderr")
     raw.write_bytes(f"oh no: {SECRET}\n".encode() + b"\xff\0\nunended")
     folder.take_stderr(str(raw))
@@ -237,7 +237,7 @@ def test_stderr_is_taken_over_redacted(folder: TaskFolder) -> None:
     assert folder.stderr_tail().endswith("unended\n")
 
 
-def test_of_much_stderr_the_end_is_kept(folder: TaskFolder) -> None:
+def test_end_of_a_long_stderr_is_kept(folder: TaskFolder) -> None:
     raw = Path(folder.run_folder(1), "stderr")
     raw.write_bytes(b"".join(b"line %d\n" % number for number in range(400_000)))
     folder.take_stderr(str(raw))
@@ -247,7 +247,7 @@ def test_of_much_stderr_the_end_is_kept(folder: TaskFolder) -> None:
     assert all(line.startswith("line ") for line in kept[1:])
 
 
-def test_what_the_shim_kept_past_its_cap_is_taken_too(folder: TaskFolder) -> None:
+def test_output_kept_by_the_shim_beyond_its_limit_is_included(folder: TaskFolder) -> None:
     raw = Path(folder.run_folder(1), "stderr")
     raw.write_text("first\n")
     raw.with_name("stderr.tail").write_text("last\n")
@@ -255,7 +255,7 @@ def test_what_the_shim_kept_past_its_cap_is_taken_too(folder: TaskFolder) -> Non
     assert folder.stderr_tail() == "first\nlast\n"
 
 
-def test_a_secret_where_the_rest_was_left_out_is_not_half_shown(folder: TaskFolder) -> None:
+def test_secret_at_a_cut_is_not_shown_in_part(folder: TaskFolder) -> None:
     raw = Path(folder.run_folder(1), "stderr")
     raw.write_bytes(b"x" * 500_000 + b"\n" + SECRET.encode() + b" here\n" + b"y\n" * (1024 * 512 - 9))
     folder.take_stderr(str(raw))
@@ -263,7 +263,7 @@ def test_a_secret_where_the_rest_was_left_out_is_not_half_shown(folder: TaskFold
     assert told.startswith("[…]\ny\n") and "battery" not in told
 
 
-def test_a_private_key_that_comes_in_parts_goes_whole(folder: TaskFolder) -> None:
+def test_private_key_split_over_reads_is_removed(folder: TaskFolder) -> None:
     body = [f"{number:04}" * 16 for number in range(20)]
     key = ["-----BEGIN RSA PRIVATE KEY-----", *body, "-----END RSA PRIVATE KEY-----"]
     for line in ["before", *key, "after: all is well"]:
@@ -283,7 +283,7 @@ RESULT = {
 }
 
 
-def test_a_result_of_the_right_shape_is_taken(folder: TaskFolder) -> None:
+def test_valid_result_is_accepted(folder: TaskFolder) -> None:
     assert folder.result_json() is None
     artifact(folder, "result.json").write_text(json.dumps(RESULT))
     result = folder.result_json()
@@ -292,7 +292,7 @@ def test_a_result_of_the_right_shape_is_taken(folder: TaskFolder) -> None:
     assert result.tests[0]["status"] == "passed"
 
 
-def test_the_result_of_an_earlier_run_is_not_this_ones(folder: TaskFolder) -> None:
+def test_result_of_an_earlier_run_is_ignored(folder: TaskFolder) -> None:
     path = artifact(folder, "result.json")
     path.write_text(json.dumps(RESULT))
     written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
@@ -310,14 +310,14 @@ def test_the_result_of_an_earlier_run_is_not_this_ones(folder: TaskFolder) -> No
         *(json.dumps(RESULT | {"status": []}), json.dumps(RESULT | {"tests": {}}), "\ufeff" + json.dumps(RESULT)),
     ],
 )
-def test_a_result_of_a_wrong_shape_is_told_and_not_taken(folder: TaskFolder, text: str) -> None:
+def test_invalid_result_is_reported_and_not_accepted(folder: TaskFolder, text: str) -> None:
     artifact(folder, "result.json").write_text(text)
     assert folder.result_json() is None
     assert lines(folder, "log.jsonl")[-1]["event"] == "result_json_not_used"
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
-def test_a_result_that_is_no_plain_file_is_not_taken(folder: TaskFolder, tmp_path: Path, kind: str) -> None:
+def test_result_that_is_no_regular_file_is_not_accepted(folder: TaskFolder, tmp_path: Path, kind: str) -> None:
     (tmp_path / "elsewhere").write_text(json.dumps(RESULT))
     path = artifact(folder, "result.json")
     if kind == "link":
@@ -343,7 +343,7 @@ Blue.
 """
 
 
-def test_questions_know_their_answers(folder: TaskFolder) -> None:
+def test_questions_are_read_with_their_answers(folder: TaskFolder) -> None:
     assert folder.questions() == []
     artifact(folder, "Q&A.md").write_text(QA)
     first, second = folder.questions()
@@ -352,7 +352,7 @@ def test_questions_know_their_answers(folder: TaskFolder) -> None:
     assert folder.open_questions()[0] == ["Which size?"]
 
 
-def test_an_answer_goes_below_its_question(folder: TaskFolder) -> None:
+def test_answer_is_written_below_its_question(folder: TaskFolder) -> None:
     artifact(folder, "Q&A.md").write_text(QA)
     assert folder.append_answer("Which size?", "Large.\n\nAs ever.", NOON)
     assert artifact(folder, "Q&A.md").read_text() == QA + "\n## A: 2026-03-01 12:00\n\nLarge.\n\nAs ever.\n"
@@ -361,7 +361,7 @@ def test_an_answer_goes_below_its_question(folder: TaskFolder) -> None:
     assert "Small" not in artifact(folder, "Q&A.md").read_text()
 
 
-def test_an_answer_in_the_middle_leaves_every_other_byte(folder: TaskFolder) -> None:
+def test_answer_in_the_middle_changes_no_other_byte(folder: TaskFolder) -> None:
     text = b"## Q: One?\r\n\xff odd\r\n## Q: Two?\nx"
     artifact(folder, "Q&A.md").write_bytes(text)
     assert folder.append_answer("One?", "yes", NOON)
@@ -370,13 +370,13 @@ def test_an_answer_in_the_middle_leaves_every_other_byte(folder: TaskFolder) -> 
     assert folder.open_questions()[0] == ["Two?\nx"]
 
 
-def test_a_question_asked_in_another_way_is_written_down_with_its_answer(folder: TaskFolder) -> None:
+def test_question_from_another_source_is_written_with_its_answer(folder: TaskFolder) -> None:
     assert folder.append_answer("May I?\nmore", "You may.", NOON)
     (asked,) = folder.questions()
     assert (asked.text, asked.answer) == ("May I?", "You may.")
 
 
-def test_an_answer_that_looks_like_a_question_stays_an_answer(folder: TaskFolder) -> None:
+def test_answer_that_looks_like_a_question_stays_an_answer(folder: TaskFolder) -> None:
     artifact(folder, "Q&A.md").write_text("## Q: Why?\n")
     folder.append_answer("Why?", "Because\n## Q: really?\n## A: yes", NOON)
     (asked,) = folder.questions()
@@ -384,19 +384,19 @@ def test_an_answer_that_looks_like_a_question_stays_an_answer(folder: TaskFolder
 
 
 @pytest.mark.parametrize("answer", ["## A: 2026-01-01\n", "## A:\n", "## A: 2026-01-01 10:00\n\n\n"])
-def test_a_place_for_an_answer_is_none(answer: str) -> None:
+def test_answer_placeholder_is_no_answer(answer: str) -> None:
     assert qa.questions("## Q: Why?\n" + answer)[0].is_open
     assert not qa.questions("## Q: Why?\n" + answer + "So.")[0].is_open
 
 
-def test_an_answer_on_the_line_of_its_heading_counts() -> None:
+def test_answer_on_the_heading_line_counts() -> None:
     assert qa.questions("## Q: Why?\n## A: so\n")[0].answer == "so"
 
 
 NOTE = "> withdrawn 2026-03-01 12:00: its work was cancelled before anybody answered\n"
 
 
-def test_a_question_that_is_withdrawn_has_no_answer_and_can_be_asked_again(folder: TaskFolder) -> None:
+def test_withdrawn_question_has_no_answer_and_can_be_asked_again(folder: TaskFolder) -> None:
     path = artifact(folder, "Q&A.md")
     path.write_text(QA)
     folder.withdraw_question("Which size?", NOON)
@@ -413,7 +413,7 @@ def test_a_question_that_is_withdrawn_has_no_answer_and_can_be_asked_again(folde
 
 
 @pytest.mark.parametrize("place", ["", "## A:\n", "## A: 2026-01-01\n\n"])
-def test_a_note_of_withdrawal_is_no_answer_wherever_it_stands(folder: TaskFolder, place: str) -> None:
+def test_withdrawal_note_is_never_an_answer(folder: TaskFolder, place: str) -> None:
     path = artifact(folder, "Q&A.md")
     path.write_text(f"## Q: Why?\n{place}\n## Q: And how?\nx")
     folder.withdraw_question("Why?", NOON)
@@ -422,12 +422,12 @@ def test_a_note_of_withdrawal_is_no_answer_wherever_it_stands(folder: TaskFolder
     assert [each.answer for each in folder.questions()] == ["So.", ""]
 
 
-def test_half_characters_in_an_answer_harm_nothing(folder: TaskFolder) -> None:
+def test_half_surrogate_pairs_in_an_answer_are_harmless(folder: TaskFolder) -> None:
     assert folder.append_answer("Which\ud800?", "this\ud800\0", NOON)
     assert folder.questions()[0].answer == "this?"
 
 
-def test_a_huge_file_of_questions_is_bounded_and_still_answered(folder: TaskFolder) -> None:
+def test_huge_question_file_is_bounded_and_answered(folder: TaskFolder) -> None:
     path = artifact(folder, "Q&A.md")
     path.write_text("## Q: x\n" * 300_000)
     assert len(folder.questions()) <= 200
@@ -436,7 +436,7 @@ def test_a_huge_file_of_questions_is_bounded_and_still_answered(folder: TaskFold
 
 
 @given(st.text(alphabet="#QqAa: \n\r12-\u2028\x0bx", max_size=80), st.text(max_size=20), st.text(max_size=30))
-def test_any_text_can_be_answered_and_nothing_of_it_is_lost(text: str, question: str, answer: str) -> None:
+def test_any_text_can_be_answered_without_loss(text: str, question: str, answer: str) -> None:
     written, is_new = qa.with_answer(text, question, answer, NOON)
     if not is_new:
         assert written == text
@@ -448,7 +448,7 @@ def test_any_text_can_be_answered_and_nothing_of_it_is_lost(text: str, question:
 
 @given(st.text(alphabet="#QqAa: \n\r12-\u2028\x0bx", max_size=80))
 @example("## Q: x\n1\n## Q: x\n2")
-def test_whatever_is_withdrawn_nothing_is_lost_answered_or_asked_by_it(text: str) -> None:
+def test_withdrawal_of_any_text_loses_answers_and_asks_nothing(text: str) -> None:
     before = qa.questions(text)
     for each in before:
         written = qa.with_withdrawal(text, each.text, NOON)
@@ -458,7 +458,7 @@ def test_whatever_is_withdrawn_nothing_is_lost_answered_or_asked_by_it(text: str
         assert after <= {(asked.text, asked.answer) for asked in before}
 
 
-def test_a_complaint_that_something_was_printed_after_is_over(tmp_path: Path) -> None:
+def test_complaint_is_outdated_when_output_follows(tmp_path: Path) -> None:
     folder = TaskFolder(Home(str(tmp_path)), "t")
     tmp_path.joinpath("tasks").mkdir()
     folder.make(1)

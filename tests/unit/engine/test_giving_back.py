@@ -23,7 +23,7 @@ def test_claims_without_a_run_are_counted_by_epochs() -> None:
     assert times_given_back(a_task(epoch=7), [a_run(epoch=5, ending=Ending.FAILED)]) == 2
 
 
-def test_runs_that_were_given_back_count_until_one_ended_otherwise() -> None:
+def test_given_back_runs_are_counted_until_one_ends_otherwise() -> None:
     runs = [a_run(epoch=each, ending=Ending.RELEASED) for each in (1, 3, 4)]
     runs[0] = runs[0].replace(ending=Ending.FAILED)
     assert times_given_back(a_task(epoch=4), runs) == 2

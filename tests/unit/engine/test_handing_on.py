@@ -38,7 +38,7 @@ def a_tree(*paths: str, **said: Any) -> Tree:
     return Tree(**{"kind": WORKTREE, "branch": "b", "tip": "c1", "commits": commits, "files": files, **said})
 
 
-def test_files_and_commits_are_gits_and_the_words_the_agents() -> None:
+def test_result_takes_files_and_commits_from_git_and_text_from_the_agent() -> None:
     told = ResultFile(
         summary="did it", status="completed", files_changed=("/w/a", "./b", "lie"), commits=("dead",), next_steps=("x",)
     )
@@ -60,29 +60,29 @@ def test_files_and_commits_are_gits_and_the_words_the_agents() -> None:
         (None, Tree(kind=DIRECTORY), "completed"),
     ],
 )
-def test_its_status_is_what_git_shows(result: ResultFile | None, tree: Tree, status: str) -> None:
+def test_result_status_follows_from_git(result: ResultFile | None, tree: Tree, status: str) -> None:
     assert body_of(a_run(), DONE, Gathered(result=result, tree=tree))["status"] == status
 
 
-def test_without_a_result_it_is_made_of_the_last_words_and_what_differs() -> None:
+def test_missing_result_is_replaced_by_last_words_and_git_changes() -> None:
     assert body_of(a_run(said="all done", text="hm"), DONE, Gathered(tree=a_tree("a")))["summary"] == "all done"
     assert body_of(a_run(text="hm"), DONE, Gathered(tree=a_tree("a")))["summary"] == "hm"
     assert body_of(a_run(), DONE, Gathered(tree=a_tree("a")))["summary"] == "it ended"
 
 
-def test_where_others_worked_too_git_cannot_say_whose_a_change_is() -> None:
+def test_result_lists_only_claimed_files_when_others_worked_in_the_directory() -> None:
     told = ResultFile(summary="", status="completed", files_changed=("mine",))
     tree = a_tree("mine", "theirs", kind=DIRECTORY, others=1)
     assert body_of(a_run(), DONE, Gathered(result=told, tree=tree))["files_changed"] == ["mine"]
 
 
-def test_it_is_bounded_and_any_path_can_be_told() -> None:
+def test_result_is_bounded_and_any_path_can_be_listed() -> None:
     told = ResultFile(summary="x" * 100_000, status="completed")
     body = body_of(a_run(), DONE, Gathered(result=told, tree=a_tree("a\udcff", *(f"f{n}" for n in range(5000)))))
     assert len(body["summary"]) == LONGEST_SUMMARY and len(body["files_changed"]) == MOST_FILES
     assert body["files_changed"][0] == "a\N{REPLACEMENT CHARACTER}" and encode(body).encode()
 
 
-def test_a_run_that_is_not_done_has_failed() -> None:
+def test_unfinished_run_has_failed() -> None:
     outcome = Outcome(ending=Ending.FAILED, reason="no")
     assert body_of(a_run(), outcome, Gathered(tree=a_tree("a")))["status"] == "failed"

@@ -6,7 +6,7 @@ import threading
 from fleet.engine.hints import JITTER_SECONDS, Hints
 
 
-def test_many_hints_from_another_thread_become_one_call_on_the_loop() -> None:
+def test_many_hints_of_a_thread_become_one_call_on_the_loop() -> None:
     calls: list[threading.Thread] = []
 
     async def listen() -> None:
@@ -26,7 +26,7 @@ def test_many_hints_from_another_thread_become_one_call_on_the_loop() -> None:
     assert calls == [threading.current_thread()] * 2
 
 
-def test_a_hint_after_the_loop_has_ended_is_nobodys() -> None:
+def test_hint_after_the_end_of_the_loop_is_ignored() -> None:
     async def make() -> Hints:
         return Hints(lambda: None)
 

@@ -78,7 +78,7 @@ def write(home: Home, text: str) -> None:
     Path(home.settings).write_text(text)
 
 
-def test_a_host_is_called_as_its_machine_unless_somebody_says_otherwise(place: Place) -> None:
+def test_host_name_defaults_to_the_machine(place: Place) -> None:
     settings = load(place.home, env={})
     assert name_of(settings) == machine_name() != ""
     assert owner_of(place.home, settings).startswith(f"fleet@{socket.gethostname()}-")
@@ -93,14 +93,14 @@ def test_a_host_is_called_as_its_machine_unless_somebody_says_otherwise(place: P
     ("machine", "name"),
     [("José's box", "Jos--s-box"), ("-x", "x"), ("ünï", "n-"), ("...", "host"), ("a.b_c-1", "a.b_c-1")],
 )
-def test_a_machine_with_an_odd_name_is_a_host_all_the_same(
+def test_invalid_machine_name_becomes_a_valid_host_name(
     monkeypatch: pytest.MonkeyPatch, machine: str, name: str
 ) -> None:
     monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(nodename=machine))
     assert machine_name() == name
 
 
-def test_what_the_supervisor_was_told_counts_before_the_settings_and_is_read_from_its_note(place: Place) -> None:
+def test_supervisor_arguments_override_the_settings_and_are_recorded(place: Place) -> None:
     write(place.home, 'max_concurrent = 9\n[host]\nname = "settings"\nlabels = ["gpu"]\nlisten = "127.0.0.1:0"\n')
     assert name_here(place.home) == "settings"
     said = Said(coder="codex", name="flag", labels=(), listen="10.0.0.7:7717", slots=2)
@@ -119,13 +119,13 @@ def test_what_the_supervisor_was_told_counts_before_the_settings_and_is_read_fro
 
 
 @pytest.mark.parametrize("place", ["7717", ":7717", "box:", "box:http", "box:70000"])
-def test_where_to_listen_is_an_address_and_a_port(place: str) -> None:
+def test_listen_address_needs_address_and_port(place: str) -> None:
     assert told(listen="10.0.0.7:7717").listen == "10.0.0.7:7717"
     with pytest.raises(BadInput, match="no address and port"):
         told(listen=place)
 
 
-def test_what_was_told_holds_when_the_settings_change(place: Place) -> None:
+def test_supervisor_arguments_hold_when_the_settings_change(place: Place) -> None:
     context = Context(
         place.home,
         StoreCalls(place.store),
@@ -139,14 +139,14 @@ def test_what_was_told_holds_when_the_settings_change(place: Place) -> None:
     assert (context.settings.max_concurrent, context.settings.coder) == (2, "codex")
 
 
-def test_its_row_tells_what_it_is_and_does(place: Place) -> None:
+def test_host_row_describes_the_host(place: Place) -> None:
     place.host(labels=("gpu",), slots=4).tell(3)
     [row] = place.store.hosts.all()
     assert (row.id, row.name, row.shown_labels, row.slots, row.agents) == ("fleet@a-1", "a", ("gpu",), 4, 3)
     assert row.seen_at == NOON and row.version and row.load == pytest.approx(os.getloadavg()[0], abs=50)
 
 
-def test_a_host_that_is_drained_takes_nothing_until_it_is_undrained(place: Place) -> None:
+def test_drained_host_claims_nothing_until_it_is_undrained(place: Place) -> None:
     host = place.host()
     assert look(host, 0) == []  # nobody knows it yet
     host.tell(0)
@@ -159,7 +159,7 @@ def test_a_host_that_is_drained_takes_nothing_until_it_is_undrained(place: Place
     assert look(host, 0) == []
 
 
-def test_what_it_offers_is_told_as_soon_as_that_changes(place: Place) -> None:
+def test_changed_labels_are_reported_at_once(place: Place) -> None:
     host = place.host(name="")
     host.tell(0)
     write(place.home, 'max_concurrent = 9\n[host]\nname = "b"\nlabels = ["gpu"]\n')
@@ -170,7 +170,7 @@ def test_what_it_offers_is_told_as_soon_as_that_changes(place: Place) -> None:
     assert look(host, 3) == [] and place.store.hosts.all() == [row]  # and not again and again
 
 
-def test_who_says_goodbye_or_is_silent_is_not_there(place: Place) -> None:
+def test_host_is_absent_when_it_left_or_is_silent(place: Place) -> None:
     host = place.host()
     host.tell(1)
     [row] = place.store.hosts.all()
@@ -180,7 +180,7 @@ def test_who_says_goodbye_or_is_silent_is_not_there(place: Place) -> None:
     assert not is_seen(row, NOON, 60) and row.agents == 1
 
 
-def test_two_supervisors_with_one_id_take_nothing(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+def test_two_supervisors_with_one_id_claim_nothing(place: Place, caplog: pytest.LogCaptureFixture) -> None:
     one, other = place.host(), place.host()
     one.tell(0)
     place.later()
@@ -202,7 +202,7 @@ def test_two_supervisors_with_one_id_take_nothing(place: Place, caplog: pytest.L
     assert look(one, 0) == []
 
 
-def test_a_word_that_got_no_answer_is_not_taken_for_another_supervisors(place: Place) -> None:
+def test_lost_reply_is_not_mistaken_for_another_supervisor(place: Place) -> None:
     class Deaf(SqlHosts):
         def keep(self, host: Host) -> Host:
             super().keep(host)
@@ -220,7 +220,7 @@ def test_a_word_that_got_no_answer_is_not_taken_for_another_supervisors(place: P
     assert look(host, 0) == []
 
 
-def test_a_host_that_is_forgotten_while_it_works_comes_back(place: Place) -> None:
+def test_forgotten_host_reappears_while_it_works(place: Place) -> None:
     host = place.host()
     host.tell(0)
     place.store.hosts.forget("fleet@a-1")
@@ -229,7 +229,7 @@ def test_a_host_that_is_forgotten_while_it_works_comes_back(place: Place) -> Non
     assert look(host, 0) == [] and len(place.store.hosts.all()) == 1
 
 
-def test_another_host_of_the_same_name_is_told_once(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+def test_second_host_with_the_same_name_is_reported_once(place: Place, caplog: pytest.LogCaptureFixture) -> None:
     place.host("fleet@a-2").tell(0)
     host = place.host()
     for _ in range(3):
@@ -239,7 +239,7 @@ def test_another_host_of_the_same_name_is_told_once(place: Place, caplog: pytest
     ]
 
 
-def test_a_copy_of_a_home_that_works_elsewhere_is_told_once(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+def test_copied_home_in_use_elsewhere_is_reported_once(place: Place, caplog: pytest.LogCaptureFixture) -> None:
     host = place.host()
     host.tell(0)
     [row] = place.store.hosts.all()
@@ -253,7 +253,7 @@ def test_a_copy_of_a_home_that_works_elsewhere_is_told_once(place: Place, caplog
     assert "fleet@c-1 has a copy of this home" in told and place.home.identity in told
 
 
-def test_the_pin_of_a_home_is_its_own_and_stays_when_its_host_gets_another_name(place: Place, tmp_path: Path) -> None:
+def test_pin_of_a_home_is_unique_and_survives_a_rename_of_its_host(place: Place, tmp_path: Path) -> None:
     other = Place(tmp_path / "other")
     pin = pin_here(place.home)
     assert pin.startswith(f"host:{machine_name()}@") and pin_here(other.home) != pin
@@ -264,7 +264,7 @@ def test_the_pin_of_a_home_is_its_own_and_stays_when_its_host_gets_another_name(
     assert name_here(place.home) == machine_name()
 
 
-def test_a_host_claims_only_what_it_offers(place: Place) -> None:
+def test_host_claims_only_tasks_it_can_run(place: Place) -> None:
     words = {"t-1": "", "t-2": '["gpu"]', "t-3": '["host:a"]', "t-4": '["arm"]', "t-5": "odd"}
     words |= {"t-6": f'["{pin_here(place.home)}"]', "t-7": '["host:a@12"]'}
     for key, requires in words.items():

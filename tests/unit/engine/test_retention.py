@@ -63,7 +63,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
     made.context.close()
 
 
-def test_only_the_raw_output_of_runs_that_ended_long_ago_goes(place: Place) -> None:
+def test_sweep_removes_only_raw_output_of_runs_that_ended_long_ago(place: Place) -> None:
     old, young, live = place.run(), place.run(NOON - 29 * DAY), place.run(None)
     assert sweep(place.context) == 1
     assert place.left(old) == {"exit.json", "shim.log"}
@@ -71,14 +71,14 @@ def test_only_the_raw_output_of_runs_that_ended_long_ago_goes(place: Place) -> N
     assert (place.folder(old).parent.parent / "events.jsonl").exists()
 
 
-def test_a_run_is_due_when_its_days_are_over_and_not_before(place: Place) -> None:
+def test_run_is_due_only_after_its_retention_days(place: Place) -> None:
     before = due_before(NOON, 30)
     at, earlier = place.run(before), place.run(before - MINUTE / 60_000_000)
     sweep(place.context)
     assert place.kept(at) and not place.kept(earlier)
 
 
-def test_a_sweep_looks_once_a_day_and_goes_on_where_it_stopped(place: Place) -> None:
+def test_sweep_runs_once_a_day_and_resumes_where_it_stopped(place: Place) -> None:
     first = place.run()
     assert sweep(place.context) == 1
     late = place.run(LONG_AGO + HOUR)
@@ -90,20 +90,20 @@ def test_a_sweep_looks_once_a_day_and_goes_on_where_it_stopped(place: Place) -> 
     assert not place.kept(late) and "stdout" in place.left(first)
 
 
-def test_much_is_removed_in_parts_one_part_a_call(place: Place) -> None:
+def test_sweep_removes_one_part_per_call(place: Place) -> None:
     runs = [place.run(LONG_AGO) for _ in range(PART + 3)]  # all at one moment: the id tells them apart
     assert (sweep(place.context), sweep(place.context), sweep(place.context)) == (PART, 3, 0)
     assert not any(place.kept(run) for run in runs)
 
 
-def test_a_clock_that_was_turned_back_does_not_stop_sweeping(place: Place) -> None:
+def test_sweep_continues_when_the_clock_was_set_back(place: Place) -> None:
     sweep(place.context)
     run = place.run(LONG_AGO - 5 * DAY)
     place.clock.advance(-DAY)
     assert sweep(place.context) == 1 and not place.kept(run)
 
 
-def test_a_mark_that_makes_no_sense_begins_again(place: Place) -> None:
+def test_sweep_starts_over_when_its_mark_is_invalid(place: Place) -> None:
     for text in ("", "nonsense", "- ", "2026-03-01T12:00:00 - run", f"{NOON.isoformat()} never x", "\x00" * 9):
         run = place.run()
         place.store.config.set(SWEPT, text)
@@ -114,11 +114,11 @@ def test_a_mark_that_makes_no_sense_begins_again(place: Place) -> None:
 @pytest.mark.parametrize(
     "mark", [Mark(), Mark(looked_at=NOON), Mark(ended_at=LONG_AGO, run_id="a b/1"), Mark(ended_at=NOON, looked_at=NOON)]
 )
-def test_a_mark_comes_back_as_it_was(mark: Mark) -> None:
+def test_mark_survives_a_round_trip(mark: Mark) -> None:
     assert read_mark(mark.text()) == mark
 
 
-def test_a_sweep_by_hand_takes_all_that_is_left_wherever_the_mark_is(place: Place) -> None:
+def test_manual_sweep_removes_all_due_output_whatever_the_mark(place: Place) -> None:
     place.store.config.set(SWEPT, Mark(ended_at=NOON, run_id="z", looked_at=NOON).text())
     runs = [place.run(text="123") for _ in range(2 * PART + 1)]
     before = due_before(NOON, 30)
@@ -131,7 +131,7 @@ def test_a_sweep_by_hand_takes_all_that_is_left_wherever_the_mark_is(place: Plac
 
 
 @pytest.mark.parametrize("part", ["task", "runs", "number"])
-def test_no_link_is_followed_wherever_an_agent_puts_one(place: Place, tmp_path: Path, part: str) -> None:
+def test_sweep_follows_no_link(place: Place, tmp_path: Path, part: str) -> None:
     run, other = place.run(), place.run(NOON)
     steps = {"task": Path(place.home.task(run.task_id)), "runs": place.folder(run).parent, "number": place.folder(run)}
     target = {
@@ -146,7 +146,7 @@ def test_no_link_is_followed_wherever_an_agent_puts_one(place: Place, tmp_path: 
     assert place.kept(other)
 
 
-def test_a_link_in_the_place_of_a_file_goes_and_what_it_points_to_stays(place: Place, tmp_path: Path) -> None:
+def test_sweep_removes_a_link_and_keeps_its_target(place: Place, tmp_path: Path) -> None:
     run, precious = place.run(), tmp_path / "precious"
     precious.write_text("mine")
     (place.folder(run) / "stdout").unlink()
@@ -156,7 +156,7 @@ def test_a_link_in_the_place_of_a_file_goes_and_what_it_points_to_stays(place: P
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
-def test_what_cannot_be_removed_is_counted_and_the_rest_goes_on(place: Place, dry_run: bool) -> None:
+def test_sweep_counts_failures_and_continues(place: Place, dry_run: bool) -> None:
     odd, next_one = place.run(text="123"), place.run(text="123")
     (place.folder(odd) / "stdout").unlink()
     (place.folder(odd) / "stdout").mkdir()
@@ -165,14 +165,14 @@ def test_what_cannot_be_removed_is_counted_and_the_rest_goes_on(place: Place, dr
     assert place.kept(next_one) is dry_run
 
 
-def test_pipes_and_sockets_do_not_hold_a_sweep_up(place: Place) -> None:
+def test_sweep_is_not_blocked_by_pipes_and_sockets(place: Place) -> None:
     run = place.run()
     (place.folder(run) / "stderr").unlink()
     os.mkfifo(place.folder(run) / "stderr")
     assert sweep(place.context) == 1 and place.left(run) == {"exit.json", "shim.log"}
 
 
-def test_a_run_without_a_folder_or_with_an_odd_name_harms_nothing(place: Place) -> None:
+def test_run_without_a_folder_or_with_an_odd_name_is_harmless(place: Place) -> None:
     gone = place.run()
     for name in (*RAW, "exit.json", "shim.log"):
         (place.folder(gone) / name).unlink()
@@ -182,6 +182,6 @@ def test_a_run_without_a_folder_or_with_an_odd_name_harms_nothing(place: Place) 
     assert remove(place.home, [*ended, odd]) == Removed(failed=1)
 
 
-def test_a_live_run_is_passed_over_even_when_it_is_named(place: Place) -> None:
+def test_sweep_skips_a_live_run_even_when_it_is_named(place: Place) -> None:
     live = place.run(None)
     assert remove(place.home, [live]) == Removed() and place.kept(live)

@@ -42,14 +42,16 @@ def verdict(rules: Rules, ending: str, *, failures: int = 0, waits: int = 0) -> 
         (Rules(stale_restarts=0), Ending.FAILED, 0, "open"),
     ],
 )
-def test_how_often_a_failure_does_not_block_it(rules: Rules, ending: str, failures: int, status: str) -> None:
+def test_retry_limit_of_a_task_decides_when_it_is_blocked(
+    rules: Rules, ending: str, failures: int, status: str
+) -> None:
     assert verdict(rules, ending, failures=failures).status == status
 
 
 @pytest.mark.parametrize(
     ("waits", "status", "seconds"), [(0, "open", 4), (1, "open", 8), (2, "open", 10), (3, "blocked", None)]
 )
-def test_a_limit_is_waited_for_longer_each_time(waits: int, status: str, seconds: float | None) -> None:
+def test_rate_limit_delay_of_a_task_grows(waits: int, status: str, seconds: float | None) -> None:
     rules = Rules(rate_limit_retries=3, rate_limit_base_seconds=4.0, rate_limit_max_seconds=10.0)
     found = verdict(rules, Ending.RATE_LIMITED, waits=waits)
     assert found.status == status
@@ -64,7 +66,7 @@ def claims(*at_once: int | None, origin: str = "mcp") -> list[Claim]:
     return [Claim(task=task, owner="me", epoch=1, expires_at=NOON) for task in tasks]
 
 
-def test_each_of_the_pool_starts_only_where_it_says_that_so_many_may() -> None:
+def test_pooled_task_starts_only_within_its_own_limit() -> None:
     start, back = pool.fitting(claims(2, 2, 5, 2, None), running=1)
     assert [claim.task.id for claim in start] == ["t0", "t2", "t4"]
     assert [claim.task.id for claim in back] == ["t1", "t3"]
@@ -85,5 +87,5 @@ def test_each_of_the_pool_starts_only_where_it_says_that_so_many_may() -> None:
         ("demo", ()),
     ],
 )
-def test_how_hard_a_model_thinks_is_told_as_each_program_knows_it(coder: str, options: tuple[str, ...]) -> None:
+def test_reasoning_effort_is_passed_in_the_form_of_each_coder(coder: str, options: tuple[str, ...]) -> None:
     assert coders.load(coder).effort("high") == options

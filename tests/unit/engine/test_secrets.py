@@ -27,18 +27,18 @@ def script(text: str) -> tuple[str, ...]:
     return (sys.executable, "-I", "-S", "-c", text)
 
 
-def test_the_first_line_a_command_prints_is_the_value() -> None:
+def test_secret_is_the_first_line_that_a_command_prints() -> None:
     told = ask(account(*script("print('s3cret '); print('more')")))
     assert told == [{"PLAIN": "1", "KEY": "s3cret"}]
     assert ask(account()) == [{"PLAIN": "1"}]
 
 
-def test_no_shell_reads_the_words(tmp_path: Path) -> None:
+def test_secret_command_runs_without_a_shell(tmp_path: Path) -> None:
     assert ask(account("/bin/echo", f"$(touch {tmp_path}/x); $HOME"))[0]["KEY"] == f"$(touch {tmp_path}/x); $HOME"
     assert not (tmp_path / "x").exists()
 
 
-def test_a_crowd_asks_once_and_a_changed_command_is_asked_again(tmp_path: Path) -> None:
+def test_concurrent_reads_run_the_command_once_and_a_changed_command_again(tmp_path: Path) -> None:
     counter = script(f"open({str(tmp_path / 'n')!r}, 'a').write('x'); print('v')")
     ask(*[account(*counter)] * 5)
     assert (tmp_path / "n").read_text() == "x"
@@ -55,14 +55,14 @@ def test_a_crowd_asks_once_and_a_changed_command_is_asked_again(tmp_path: Path) 
         (("/bin/echo\0",), "cannot be started"),
     ],
 )
-def test_a_command_that_fails_is_named_without_what_it_said(argv: tuple[str, ...], words: str) -> None:
+def test_failing_command_is_named_without_its_output(argv: tuple[str, ...], words: str) -> None:
     with pytest.raises(SecretRefused, match=words) as refused:
         ask(account(*argv))
     assert "KEY of account 'work' of claude" in str(refused.value)
     assert "s3cret" not in str(refused.value) + refused.value.hint
 
 
-def test_a_command_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_command_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secrets, "COMMAND_SECONDS", 0.3)
     with pytest.raises(SecretRefused, match=r"did not answer in 0\.3 s"):
         ask(account(*script("import time; time.sleep(60)")))

@@ -43,7 +43,7 @@ NEXT = a_run(session="", ending="")
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_every_ending_but_a_full_or_broken_session_is_gone_on_with(ending: str) -> None:
+def test_session_is_resumed_after_every_ending_except_a_full_or_broken_one(ending: str) -> None:
     found = session_to_resume(Resuming(), NEXT, a_run(ending=ending))
     assert found == ("" if ending in FRESH else "s-1")
 
@@ -51,7 +51,7 @@ def test_every_ending_but_a_full_or_broken_session_is_gone_on_with(ending: str) 
 @pytest.mark.parametrize(
     ("finding", "session"), [("failed_verify", "s-1"), ("incomplete", "s-1"), ("fabricated", ""), ("verified", "")]
 )
-def test_work_that_does_not_pass_is_gone_on_with_and_what_was_made_up_is_not(finding: str, session: str) -> None:
+def test_session_is_resumed_after_failed_verification_but_not_after_fabrication(finding: str, session: str) -> None:
     assert session_to_resume(Resuming(), NEXT, a_run(ending="finished", finding=finding)) == session
     hung = a_run(ending="hung_after_result", finding=finding)
     assert session_to_resume(Resuming(), NEXT, hung) == (session or ("s-1" if finding == "verified" else ""))
@@ -60,22 +60,22 @@ def test_work_that_does_not_pass_is_gone_on_with_and_what_was_made_up_is_not(fin
 @pytest.mark.parametrize(
     "last", [None, a_run(session=""), a_run(coder="codex"), a_run(account="other"), a_run(workspace="/elsewhere")]
 )
-def test_another_coder_account_or_directory_starts_afresh(last: Run | None) -> None:
+def test_session_starts_afresh_with_another_coder_account_or_directory(last: Run | None) -> None:
     assert session_to_resume(Resuming(), NEXT, last) == ""
 
 
-def test_a_session_in_which_nothing_was_said_is_not_gone_on_with() -> None:
+def test_session_without_output_is_not_resumed() -> None:
     assert session_to_resume(Resuming(), NEXT, a_run(folded="{}")) == ""
     silent_after_all = going_on(a_run(folded="{}"), a_run())
     assert session_to_resume(Resuming(), NEXT, silent_after_all) == "s-1"
 
 
-def test_a_coder_that_can_goes_on_from_another_directory() -> None:
+def test_session_is_resumed_from_another_directory_when_the_coder_can() -> None:
     assert session_to_resume(Travelling(), NEXT, a_run(workspace="/elsewhere")) == "s-1"
     assert session_to_resume(Coder(), NEXT, a_run()) == ""
 
 
-def test_a_resumed_session_that_failed_at_once_is_not_tried_again() -> None:
+def test_resumed_session_that_failed_at_once_is_not_resumed_again() -> None:
     resumed = going_on(a_run(ending="failed"), a_run())
     assert did_resume(resumed) and not did_resume(a_run())
     assert session_to_resume(Resuming(), NEXT, resumed) == ""

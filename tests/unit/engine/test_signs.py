@@ -21,19 +21,19 @@ def facts(signs: Signs, run: Run | None = None) -> Facts:
     return signs.facts(run or a_run(), None, None)
 
 
-def test_a_new_agent_has_said_nothing_since_it_began() -> None:
+def test_silence_of_a_new_agent_counts_from_its_start() -> None:
     found = facts(Signs(a_run(), NOON, 0))
     assert (found.started_at, found.first_event_at, found.last_output_at) == (NOON, None, NOON)
 
 
-def test_an_adopted_agent_is_as_old_as_it_is_and_gets_a_new_silence() -> None:
+def test_adopted_agent_keeps_its_age_and_gets_a_new_silence() -> None:
     signs = Signs(a_run(first_event_at=NOON, last_event_at=NOON), NOON, 3600)
     found = facts(signs)
     assert found.started_at == NOON - 3600 * SECOND
     assert (found.first_event_at, found.last_output_at) == (NOON - 3600 * SECOND, NOON)
 
 
-def test_an_adopted_agent_that_never_spoke_is_judged_by_its_age() -> None:
+def test_adopted_agent_that_never_spoke_is_judged_by_its_age() -> None:
     found = facts(Signs(a_run(), NOON, 100))
     assert (found.first_event_at, found.last_output_at) == (None, NOON - 100 * SECOND)
 
@@ -42,7 +42,7 @@ def test_an_adopted_agent_that_never_spoke_is_judged_by_its_age() -> None:
     ("used", "after", "working"),
     [(0.5, 90, False), (4.4, 90, False), (4.5, 90, True), (90, 90, True), (0.04, 0.3, False), (0.05, 0.3, True)],
 )
-def test_only_a_share_of_the_time_counts_as_work(used: float, after: float, working: bool) -> None:
+def test_cpu_time_counts_as_work_only_above_a_share(used: float, after: float, working: bool) -> None:
     """A program that waits wakes up now and then: that must not keep a dead agent alive for ever."""
     signs = Signs(a_run(), NOON, 0)
     signs.used_cpu(10.0, NOON)
@@ -51,20 +51,20 @@ def test_only_a_share_of_the_time_counts_as_work(used: float, after: float, work
     assert (facts(signs).last_cpu_at == later) is working
 
 
-def test_a_first_look_at_cpu_shows_no_work_yet() -> None:
+def test_first_cpu_sample_shows_no_work() -> None:
     signs = Signs(a_run(), NOON, 0)
     signs.used_cpu(1000.0, NOON + SECOND)
     assert facts(signs).last_cpu_at == NOON
 
 
-def test_little_by_little_is_not_added_up() -> None:
+def test_small_amounts_of_cpu_time_are_not_summed() -> None:
     signs = Signs(a_run(), NOON, 0)
     for step in range(1, 100):
         signs.used_cpu(step * 0.25, NOON + step * 10 * SECOND)
     assert facts(signs).last_cpu_at == NOON
 
 
-def test_a_result_is_no_longer_one_when_the_agent_goes_on() -> None:
+def test_result_is_withdrawn_when_the_agent_continues() -> None:
     signs = Signs(a_run(), NOON, 0)
     done = a_run(first_event_at=NOON, result_at=NOON)
     signs.printed(done, NOON + SECOND)
@@ -76,14 +76,14 @@ def test_a_result_is_no_longer_one_when_the_agent_goes_on() -> None:
     assert facts(signs).result_at is None
 
 
-def test_what_it_waited_for_people_does_not_count() -> None:
+def test_time_waiting_for_people_does_not_count() -> None:
     signs = Signs(a_run(), NOON, 0)
     signs.waited(100, ago=10, now=NOON + 150 * SECOND)
     found = facts(signs)
     assert (found.started_at, found.last_cpu_at) == (NOON + 100 * SECOND, NOON + 140 * SECOND)
 
 
-def test_the_time_that_it_stood_still_counts_for_nothing() -> None:
+def test_frozen_time_does_not_count() -> None:
     signs = Signs(a_run(), NOON, 50)
     signs.printed(a_run(first_event_at=NOON), NOON)
     signs.wrote_transcript(NOON)
@@ -96,7 +96,7 @@ def test_the_time_that_it_stood_still_counts_for_nothing() -> None:
     assert (after.result_at, after.limited_at) == (None, None)
 
 
-def test_no_rest_lasts_longer_than_till_now() -> None:
+def test_pause_does_not_extend_beyond_now() -> None:
     signs = Signs(a_run(result_at=NOON), NOON, 50)
     signs.rested(10_000, NOON + 5 * SECOND)  # the machine slept, which only one of two clocks counts
     found = facts(signs)

@@ -18,14 +18,14 @@ def texts(reader: LineReader) -> list[str]:
     return [line.text for line in reader.lines()]
 
 
-def test_a_file_that_is_not_there_yet_has_no_lines(tmp_path: Path) -> None:
+def test_missing_file_has_no_lines(tmp_path: Path) -> None:
     reader = LineReader(str(tmp_path / "out"))
     assert (texts(reader), reader.read(), reader.behind, reader.last()) == ([], [], 0, None)
     (tmp_path / "out").write_text("now\n")
     assert texts(reader) == ["now"]
 
 
-def test_only_whole_lines_are_given_and_each_once(tmp_path: Path) -> None:
+def test_only_whole_lines_are_returned_and_each_once(tmp_path: Path) -> None:
     path = tmp_path / "out"
     reader = LineReader(str(path))
     path.write_bytes(b"one\ntw")
@@ -39,7 +39,7 @@ def test_only_whole_lines_are_given_and_each_once(tmp_path: Path) -> None:
     assert (reader.last(), reader.offset) == (None, 14)
 
 
-def test_a_new_reader_goes_on_where_the_old_one_stopped(tmp_path: Path) -> None:
+def test_new_reader_continues_at_the_given_offset(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_bytes(b"".join(b"line %d\n" % number for number in range(1000)) + b"half")
     read: list[str] = []
@@ -55,7 +55,7 @@ def test_a_new_reader_goes_on_where_the_old_one_stopped(tmp_path: Path) -> None:
     assert read == [f"line {number}" for number in range(1000)]
 
 
-def test_whoever_stops_halfway_gets_the_rest_later(tmp_path: Path) -> None:
+def test_remaining_lines_are_returned_after_an_interrupted_iteration(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_bytes(b"a\nb\nc\nd")
     reader = LineReader(str(path))
@@ -66,13 +66,13 @@ def test_whoever_stops_halfway_gets_the_rest_later(tmp_path: Path) -> None:
     assert texts(reader) == ["b", "c"]
 
 
-def test_bytes_that_are_no_text_harm_nothing(tmp_path: Path) -> None:
+def test_invalid_bytes_are_replaced(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_bytes(b"a\0b\0\n\xff\xfe \xf0\x9f\n\x1b]0;title\x07\ncarriage\r\n")
     assert texts(LineReader(str(path))) == ["ab", "�� �", "\x1b]0;title\x07", "carriage"]
 
 
-def test_a_line_that_is_too_long_is_cut_and_the_next_one_is_whole(tmp_path: Path) -> None:
+def test_overlong_line_is_cut_and_the_next_one_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "out"
     long = LONGEST + 1
     path.write_bytes(b"x" * LONGEST + b"\n" + b"y" * long + b"\nnext\n" + b"z" * (3 * MIB))
@@ -86,7 +86,7 @@ def test_a_line_that_is_too_long_is_cut_and_the_next_one_is_whole(tmp_path: Path
     assert (len(unended.text), unended.truncated) == (KEPT, True)
 
 
-def test_one_call_reads_no_more_than_it_may(tmp_path: Path) -> None:
+def test_one_call_reads_no_more_than_its_limit(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_bytes(b"x" * (10 * MIB) + b"\nend\n")
     reader, calls = LineReader(str(path)), 0
@@ -99,7 +99,7 @@ def test_one_call_reads_no_more_than_it_may(tmp_path: Path) -> None:
     assert (calls, read) == (11, ["xxx", "end"])
 
 
-def test_after_the_end_nothing_is_left_behind(tmp_path: Path) -> None:
+def test_rest_returns_all_remaining_lines_at_the_end(tmp_path: Path) -> None:
     (tmp_path / "out").write_bytes(b"a\nb\nun" + b"x" * (5 * MIB))
     (tmp_path / "out.tail").write_bytes(b"nded\nlast\nword")
     reader = LineReader(str(tmp_path / "out"))
@@ -109,7 +109,7 @@ def test_after_the_end_nothing_is_left_behind(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("tail", ['": 1}\n{"b": 2}\n', '": 1}\n{"b": 2}', '": 1}'])
-def test_a_line_that_the_cap_cut_in_two_is_put_together(tmp_path: Path, tail: str) -> None:
+def test_line_split_by_the_output_cap_is_joined(tmp_path: Path, tail: str) -> None:
     (tmp_path / "out").write_text('{}\n{"a')
     (tmp_path / "out.tail").write_text(tail)
     rest = [line.text for line in LineReader(str(tmp_path / "out")).rest(str(tmp_path / "out.tail"))]
@@ -119,7 +119,7 @@ def test_a_line_that_the_cap_cut_in_two_is_put_together(tmp_path: Path, tail: st
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
-def test_what_is_no_plain_file_is_refused_and_holds_nobody_up(tmp_path: Path, kind: str) -> None:
+def test_file_that_is_not_regular_is_refused_without_blocking(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "out"
     if kind == "link":
         path.symlink_to("/etc/passwd")
@@ -133,7 +133,7 @@ def test_what_is_no_plain_file_is_refused_and_holds_nobody_up(tmp_path: Path, ki
 
 @settings(deadline=None)
 @given(st.lists(st.binary(max_size=40), max_size=30), st.integers(1, 50), st.integers(1, 5))
-def test_any_bytes_in_any_portions_give_the_same_lines(
+def test_any_bytes_in_any_chunks_give_the_same_lines(
     tmp_path_factory: pytest.TempPathFactory, parts: list[bytes], most: int, lines: int
 ) -> None:
     path, data = tmp_path_factory.getbasetemp() / "portions", b"".join(parts)

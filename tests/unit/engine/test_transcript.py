@@ -31,7 +31,7 @@ def transcript(place: Path, offset: int | None = 0) -> Transcript:
     return Transcript(Writing(), "/w", {"PLACE": str(place)}, offset)
 
 
-def test_it_is_read_from_where_it_stopped_and_growth_is_seen(tmp_path: Path) -> None:
+def test_transcript_is_read_from_the_last_offset_and_growth_is_noticed(tmp_path: Path) -> None:
     found = transcript(tmp_path)
     assert found.look("s") == ([], False)
     assert found.look("") == ([], False)
@@ -50,7 +50,7 @@ def test_it_is_read_from_where_it_stopped_and_growth_is_seen(tmp_path: Path) -> 
     assert [event.context for event in again.look("s")[0]] == [9]
 
 
-def test_a_long_one_is_read_in_parts_and_to_its_end(tmp_path: Path) -> None:
+def test_long_transcript_is_read_in_parts_to_its_end(tmp_path: Path) -> None:
     (tmp_path / "2026-s.jsonl").write_text("".join(line(number) for number in range(1, 501)) + '{"cont')
     found = transcript(tmp_path)
     parts = [found.look("s")[0]]
@@ -60,7 +60,7 @@ def test_a_long_one_is_read_in_parts_and_to_its_end(tmp_path: Path) -> None:
     assert [event.context for part in parts for event in part] == list(range(1, 501))
 
 
-def test_what_a_resumed_session_had_before_is_not_read_again(tmp_path: Path) -> None:
+def test_earlier_events_of_a_resumed_session_are_not_read_again(tmp_path: Path) -> None:
     (tmp_path / "2026-s.jsonl").write_text(line(5))
     found = transcript(tmp_path, None)
     assert found.look("s")[0] == []
@@ -69,7 +69,7 @@ def test_what_a_resumed_session_had_before_is_not_read_again(tmp_path: Path) -> 
     assert [event.context for event in found.look("s")[0]] == [6]
 
 
-def test_a_link_to_elsewhere_is_not_followed(tmp_path: Path) -> None:
+def test_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text(line(5))
     (tmp_path / "x-s.jsonl").symlink_to(tmp_path / "secret")
     assert transcript(tmp_path).look("s") == ([], False)

@@ -47,7 +47,7 @@ def move(place: str, name: str, other: str) -> None:
     Path(place, name).rename(Path(place, other))
 
 
-def test_a_claim_is_sure_for_a_part_of_its_time_from_before_the_question(fence: Fence, clock: Clock) -> None:
+def test_claim_is_certain_for_a_share_of_its_lease_from_before_the_query(fence: Fence, clock: Clock) -> None:
     asked = fence.now()
     clock.seconds += 4  # that long the database took to answer
     fence.confirm(["t"], asked, 10)
@@ -58,20 +58,20 @@ def test_a_claim_is_sure_for_a_part_of_its_time_from_before_the_question(fence: 
     assert fence.is_closed("t")
 
 
-def test_an_answer_that_comes_late_takes_nothing_back(fence: Fence) -> None:
+def test_late_reply_does_not_shorten_a_lease(fence: Fence) -> None:
     fence.confirm(["t"], 1_000, 10)
     fence.confirm(["t"], 900, 10)
     assert fence.left("t") == pytest.approx(10 * SHARE)
 
 
-def test_what_was_never_confirmed_is_not_ours(fence: Fence) -> None:
+def test_unconfirmed_claim_is_closed(fence: Fence) -> None:
     assert fence.is_closed("t")
     fence.confirm(["t"], fence.now(), 10)
     fence.forget("t")
     assert fence.is_closed("t")
 
 
-def test_each_task_has_its_own_time(fence: Fence, clock: Clock) -> None:
+def test_each_task_has_its_own_lease(fence: Fence, clock: Clock) -> None:
     fence.confirm(["a", "b"], fence.now(), 10)
     clock.seconds += 5
     fence.confirm(["b"], fence.now(), 10)
@@ -87,7 +87,7 @@ def test_leases_never_end_when_one_machine_has_the_queue() -> None:
 
 
 @asynchronous
-async def test_an_agent_is_frozen_when_its_time_is_over_and_not_before(tmp_path: Path) -> None:
+async def test_agent_is_frozen_when_its_lease_ends_and_not_before(tmp_path: Path) -> None:
     clock, token, launcher = Clock(), a_token(), HeadlessLauncher()
     fence = Fence(clock=clock)
     place = str(tmp_path / "run")
@@ -112,7 +112,7 @@ async def test_an_agent_is_frozen_when_its_time_is_over_and_not_before(tmp_path:
 
 
 @asynchronous
-async def test_it_needs_neither_the_loop_nor_anybody_else(tmp_path: Path) -> None:
+async def test_fence_freezes_agents_while_the_event_loop_is_blocked(tmp_path: Path) -> None:
     token, launcher, place = a_token(), HeadlessLauncher(), str(tmp_path / "run")
     agent = await launcher.start(place, scripted("ticking", token))
     await until(lambda: read(place, "stdout"))
@@ -132,7 +132,7 @@ async def test_it_needs_neither_the_loop_nor_anybody_else(tmp_path: Path) -> Non
 
 
 @asynchronous
-async def test_one_that_could_not_be_frozen_is_tried_again(tmp_path: Path) -> None:
+async def test_failed_freeze_is_tried_again(tmp_path: Path) -> None:
     clock, token, launcher = Clock(), a_token(), HeadlessLauncher()
     fence, place = Fence(clock=clock), str(tmp_path / "run")
     agent = await launcher.start(place, scripted("ticking", token))
@@ -149,7 +149,7 @@ async def test_one_that_could_not_be_frozen_is_tried_again(tmp_path: Path) -> No
         await asyncio.wait_for(agent.ended(), 10)
 
 
-def test_what_is_known_to_be_lost_is_so_until_it_is_ours_again(fence: Fence, clock: Clock) -> None:
+def test_lost_claim_stays_lost_until_it_is_confirmed_again(fence: Fence, clock: Clock) -> None:
     fence.confirm(["t", "u"], fence.now(), 10)
     fence.lose(["t", "never held"])
     assert (fence.is_lost("t"), fence.is_closed("t")) == (True, True)

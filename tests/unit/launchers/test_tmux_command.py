@@ -11,31 +11,31 @@ from fleet.launchers.tmux_command import SessionFacts, attach_argv, read_session
 
 
 @pytest.mark.parametrize("branch", ["fix", "fix-it", "fix_it-A12", "x" * 57])
-def test_a_branch_that_tmux_takes_is_its_own_name(branch: str) -> None:
+def test_session_has_the_name_of_a_branch_that_tmux_accepts(branch: str) -> None:
     assert session_name("ai_", branch) == f"ai_{branch}"
 
 
 @pytest.mark.parametrize(
     "branch", ["feat/login", "v1.2", "a:b", "ünicode", "with space", "#{pid}", "=x", "%1", "@", "x" * 58, "a/" * 500]
 )
-def test_a_branch_that_tmux_would_change_is_readable_and_marked(branch: str) -> None:
+def test_session_name_is_readable_and_marked_when_tmux_would_change_the_branch(branch: str) -> None:
     name = session_name("ai_", branch)
     assert re.fullmatch(r"ai_[A-Za-z0-9_-]+-[0-9a-f]{8}", name) and len(name) <= 60
     assert name == session_name("ai_", branch)
     assert name[: len(branch) + 3][:50].startswith("ai_" + re.sub(r"[^A-Za-z0-9_-]", "-", branch)[:40])
 
 
-def test_branches_that_look_alike_have_different_sessions() -> None:
+def test_similar_branches_have_different_sessions() -> None:
     alike = ["a/b", "a-b", "a.b", "a:b", "a b", "a_b", "a/b/", "x" * 100, "x" * 101]
     assert len({session_name("ai_", branch) for branch in alike}) == len(alike)
 
 
-def test_the_same_branch_of_two_repositories_has_two_sessions() -> None:
+def test_equal_branches_of_two_repositories_have_different_sessions() -> None:
     names = {session_name("ai_", branch, key) for branch in ("main", "a/b") for key in ("", "one", "two")}
     assert len(names) == 6
 
 
-def test_a_session_is_known_by_its_oldest_pane() -> None:
+def test_session_is_identified_by_its_oldest_pane() -> None:
     text = (
         "%7 1700000000 1 1 70 ai_fix\n"
         "%3 1700000000 1 0 30 ai_fix\n"
@@ -49,11 +49,11 @@ def test_a_session_is_known_by_its_oldest_pane() -> None:
     }
 
 
-def test_a_word_never_ends_a_command_unless_it_is_meant_to() -> None:
+def test_word_ends_a_tmux_command_only_when_intended() -> None:
     assert tmux_argv("s", "a;", ";", "b", ";;")[-4:] == ["a\\;", ";", "b", ";\\;"]
 
 
-def test_a_session_is_entered_by_its_whole_name() -> None:
+def test_session_is_attached_by_its_exact_name() -> None:
     argv = attach_argv("s", "ai_fix")
     assert argv[argv.index("-L") + 1] == "s" and argv[-3:] == ["attach-session", "-t", "=ai_fix"]
 
@@ -69,23 +69,23 @@ def test_a_session_is_entered_by_its_whole_name() -> None:
         ("\udcff", b"\xff"),
     ],
 )
-def test_nothing_in_a_text_ends_its_paste(text: str, left: bytes) -> None:
+def test_text_cannot_end_its_paste(text: str, left: bytes) -> None:
     assert pasteable(text) == left
 
 
-def test_a_path_for_a_shell_has_nothing_that_means_something() -> None:
+def test_shell_path_contains_no_special_characters() -> None:
     assert quoted("/plain/path-1.2_x") == "\"$(printf '/plain/path-1.2_x')\""
     inner = quoted('/it\'s "$(x)" `y` \\ #{z} %H\n\udcff;/stdout').removeprefix("\"$(printf '").removesuffix("')\"")
     assert re.fullmatch(r"(?:[A-Za-z0-9/_.-]|\\[0-7]{3})+", inner)
 
 
-def test_a_screen_is_text_without_what_fills_it_up() -> None:
+def test_screen_text_has_no_padding() -> None:
     assert text_of(b"one   \n  two \xff\n\n   \n\n") == "one\n  two \ufffd"
 
 
 @pytest.mark.parametrize(
     "end", ["Pane is dead", "Pane is dead (status 0, Tue Nov 17 12:00:00 2026)", "Pane is dead (signal 9)"]
 )
-def test_a_screen_has_nothing_of_what_tmux_says_of_its_end(end: str) -> None:
+def test_screen_text_omits_the_exit_message_of_tmux(end: str) -> None:
     assert text_of(f"one\ntwo\n\n\n\n{end}\n".encode()) == "one\ntwo"
     assert text_of(f"{end}\n".encode()) == "" and text_of(f"{end}\none\n".encode()) == f"{end}\none"

@@ -27,7 +27,7 @@ async def _idle() -> None:
         await asyncio.sleep(0)
 
 
-def test_the_first_starts_at_once_and_the_rest_go_together() -> None:
+def test_first_item_starts_at_once_and_later_ones_are_batched() -> None:
     async def story() -> None:
         work = Work()
         gathering: Gathering[int, int] = Gathering(work)
@@ -45,7 +45,7 @@ def test_the_first_starts_at_once_and_the_rest_go_together() -> None:
     asyncio.run(story())
 
 
-def test_one_who_fails_fails_alone_and_a_part_that_fails_as_a_whole() -> None:
+def test_failing_item_fails_alone_and_a_failing_batch_as_a_whole() -> None:
     async def story() -> None:
         work = Work()
         work.go.set()
@@ -59,7 +59,7 @@ def test_one_who_fails_fails_alone_and_a_part_that_fails_as_a_whole() -> None:
     asyncio.run(story())
 
 
-def test_another_place_is_not_waited_for() -> None:
+def test_batches_of_different_keys_run_independently() -> None:
     async def story() -> None:
         work = Work()
         gathering: Gathering[int, int] = Gathering(work)
@@ -72,7 +72,7 @@ def test_another_place_is_not_waited_for() -> None:
     asyncio.run(story())
 
 
-def test_one_who_goes_away_harms_nobody_and_parts_are_bounded() -> None:
+def test_canceled_caller_harms_no_other_and_batches_are_bounded() -> None:
     async def story() -> None:
         work = Work()
         gathering: Gathering[int, int] = Gathering(work)

@@ -9,7 +9,7 @@ from fleet.mcp.tools_workers import CleanupWorker, CollectWorker, CreateWorker
 
 
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS)
-def test_every_tool_says_what_it_takes_and_refuses_the_rest(tool: Tool) -> None:
+def test_each_tool_describes_its_parameters_and_refuses_others(tool: Tool) -> None:
     schema = tool.schema
     assert schema["type"] == "object"
     assert schema["additionalProperties"] is False
@@ -20,7 +20,7 @@ def test_every_tool_says_what_it_takes_and_refuses_the_rest(tool: Tool) -> None:
     assert tool.about.endswith((".", "…"))
 
 
-def test_codefleets_parameters_have_codefleets_defaults() -> None:
+def test_parameters_of_codefleet_have_its_defaults() -> None:
     made = TOOLS["create_worker"].read({"repo_path": "r", "task_name": "t", "prompt": "p"})
     assert isinstance(made, CreateWorker)
     assert (made.base_ref, made.model, made.executor, made.timeout_seconds, made.tags) == (
@@ -35,7 +35,7 @@ def test_codefleets_parameters_have_codefleets_defaults() -> None:
     assert TOOLS["collect_worker_result"].read({"worker_id": "w"}) == CollectWorker(worker_id="w", log_tail_lines=80)
 
 
-def test_numbers_and_truths_may_come_as_text() -> None:
+def test_numbers_and_booleans_may_be_text() -> None:
     found = TOOLS["collect_worker_result"].read({"worker_id": "w", "include_logs": "true", "log_tail_lines": "5"})
     assert found == CollectWorker(worker_id="w", include_logs=True, log_tail_lines=5)
     with pytest.raises(BadInput, match="log_tail_lines"):

@@ -36,18 +36,18 @@ def told(task: Task, **changes: Any) -> dict[str, Any]:
     return {**found, **rounded, **changes}
 
 
-def test_a_task_comes_back_as_it_went_and_keeps_its_exact_instants() -> None:
+def test_task_survives_a_round_trip_through_bd_with_exact_timestamps() -> None:
     assert task_from(told(FULL), FULL, NOON) == FULL
     by_its_own_clock = told(FULL, updated_at="2026-03-05T12:00:00Z", closed_at="2026-03-05T12:00:00Z")
     assert task_from(by_its_own_clock, FULL, NOON) == FULL
 
 
-def test_a_home_that_never_saw_it_has_all_that_bd_holds() -> None:
+def test_home_without_the_task_reads_all_fields_from_bd() -> None:
     whole = {name: getattr(FULL, name).replace(microsecond=0) for name in ("created_at", "updated_at", "closed_at")}
     assert task_from(told(FULL), None, NOON) == FULL.replace(**whole, due_at=NOON.replace(microsecond=0) + 2 * HOUR)
 
 
-def test_edges_and_comments_come_back() -> None:
+def test_edges_and_comments_survive_a_round_trip() -> None:
     task, other = a_task(), a_task()
     edge = an_edge(task, other, "waits-for", metadata='{"gate": "any-children"}', created_by="ada")
     comment = a_comment(task)
@@ -56,27 +56,27 @@ def test_edges_and_comments_come_back() -> None:
     assert comments_from(found, NOON) == [comment]
 
 
-def test_what_only_fleet_knows_stays() -> None:
+def test_fields_unknown_to_bd_are_kept() -> None:
     held = a_task().claimed("host", NOON, NOON + HOUR).replace(run_id="r", failures=2, path="/bin")
     found = task_from(told(held, title="renamed", updated_at="2026-03-01T13:00:00Z"), held, NOON)
     assert found == held.replace(title="renamed", updated_at=found.updated_at)
     assert found.updated_at > held.updated_at
 
 
-def test_somebody_else_who_holds_it_in_bd_ends_the_claim() -> None:
+def test_claim_ends_when_another_actor_holds_the_task_in_bd() -> None:
     held = a_task().claimed("host", NOON, NOON + HOUR)
     lost = task_from(told(held, assignee="ada"), held, NOON)
     assert (lost.claim_owner, lost.is_supervised, lost.epoch) == ("ada", False, held.epoch + 1)
 
 
 @pytest.mark.parametrize("changes", [{"status": "closed"}, {"status": "blocked"}, {"status": "open", "assignee": ""}])
-def test_a_task_that_a_person_moved_is_still_claimed(changes: dict[str, str]) -> None:
+def test_task_moved_by_a_person_stays_claimed(changes: dict[str, str]) -> None:
     held = a_task().claimed("host", NOON, NOON + HOUR)
     found = task_from(told(held, **changes), held, NOON)
     assert (found.status, found.claim_owner, found.epoch) == (changes["status"], "host", held.epoch)
 
 
-def test_taking_and_reopening_in_bd_are_new_epochs() -> None:
+def test_taking_and_reopening_in_bd_start_new_epochs() -> None:
     free = a_task()
     taken = task_from(told(free, status="in_progress", assignee="ada"), free, NOON)
     assert (taken.claim_owner, taken.epoch) == ("ada", 1)
@@ -101,7 +101,7 @@ def test_taking_and_reopening_in_bd_are_new_epochs() -> None:
         None,
     ],
 )
-def test_what_is_no_task_or_could_name_no_folder_is_passed_over(line: Any) -> None:
+def test_invalid_issue_is_skipped(line: Any) -> None:
     assert not is_issue(line)
 
 
@@ -120,7 +120,7 @@ def test_what_is_no_task_or_could_name_no_folder_is_passed_over(line: Any) -> No
         ("title", "nul \0 in it"),
     ],
 )
-def test_odd_values_are_no_reason_to_fail(field: str, value: Any) -> None:
+def test_odd_values_are_accepted(field: str, value: Any) -> None:
     found = {"id": "fleet-1", "title": "t", "priority": 2, field: value}
     task = task_from(found, None, NOON)
     assert 0 <= task.priority <= 4 and "\0" not in task.title and task.created_at <= NOON + timedelta(days=1)

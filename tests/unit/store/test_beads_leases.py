@@ -13,7 +13,7 @@ class Watch:
         return self.now
 
 
-def test_what_was_just_given_is_left_alone_until_it_is_due() -> None:
+def test_fresh_lease_is_not_renewed_before_it_is_due() -> None:
     watch = Watch()
     leases = Leases(watch)
     leases.renewed("a")
@@ -26,11 +26,11 @@ def test_what_was_just_given_is_left_alone_until_it_is_due() -> None:
     assert leases.due(["a"]) == []
 
 
-def test_what_another_supervisor_had_is_due_at_once() -> None:
+def test_lease_of_another_supervisor_is_due_at_once() -> None:
     assert Leases(Watch()).due(["a"]) == ["a"]
 
 
-def test_a_few_are_renewed_at_a_time_the_longest_unrenewed_first() -> None:
+def test_oldest_leases_are_renewed_first_in_small_groups() -> None:
     watch = Watch()
     leases = Leases(watch)
     keys = [f"t{number:02}" for number in range(20)]
@@ -48,7 +48,7 @@ def test_a_few_are_renewed_at_a_time_the_longest_unrenewed_first() -> None:
     assert seen == keys[::-1] and leases.due(keys) == []
 
 
-def test_what_has_waited_for_too_long_does_not_wait_for_its_turn() -> None:
+def test_overdue_lease_is_renewed_before_its_turn() -> None:
     watch = Watch()
     leases = Leases(watch)
     keys = [f"t{number:02}" for number in range(20)]
@@ -58,7 +58,7 @@ def test_what_has_waited_for_too_long_does_not_wait_for_its_turn() -> None:
     assert sorted(leases.due(keys)) == keys
 
 
-def test_what_is_no_longer_held_is_forgotten() -> None:
+def test_lease_is_forgotten_when_it_is_no_longer_held() -> None:
     watch = Watch()
     leases = Leases(watch)
     leases.renewed("a")

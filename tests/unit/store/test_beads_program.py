@@ -26,13 +26,13 @@ def asked(tmp_path: Path, text: str, patience: float = 5.0) -> Bd:
     return Bd(a_program(tmp_path / "bin", text), str(tmp_path / ".beads"), patience=patience)
 
 
-def test_a_busy_bd_is_asked_again(tmp_path: Path) -> None:
+def test_busy_bd_is_asked_again(tmp_path: Path) -> None:
     counted = "n=$(cat count 2>/dev/null || echo 0); echo $((n+1)) > count"
     bd = asked(tmp_path, f'{counted}\n[ $n -lt 2 ] && {{ echo "Error 1213" >&2; exit 1; }}\necho fine')
     assert bd.run("list") == "fine\n" and (tmp_path / "count").read_text() == "3\n"
 
 
-def test_a_bd_that_stays_busy_is_away_and_one_that_says_no_is_asked_once(tmp_path: Path) -> None:
+def test_bd_is_away_when_it_stays_busy_and_is_asked_once_when_it_refuses(tmp_path: Path) -> None:
     with pytest.raises(StoreAway, match="database is locked"):
         asked(tmp_path, "echo 'Error: database is locked' >&2; exit 1", patience=0.3).run("list")
     said = a_program(tmp_path / "bin", 'echo x >> asked; echo \'{"error":"no such issue"}\'; exit 1', "no")
@@ -41,7 +41,7 @@ def test_a_bd_that_stays_busy_is_away_and_one_that_says_no_is_asked_once(tmp_pat
     assert not error.value.guarded and (tmp_path / "asked").read_text() == "x\n"
 
 
-def test_a_guard_that_did_not_hold_is_told_apart(tmp_path: Path) -> None:
+def test_failed_guard_raises_its_own_error(tmp_path: Path) -> None:
     with pytest.raises(Refused) as error:
         asked(tmp_path, "exit 13").run("update")
     assert error.value.guarded
@@ -54,7 +54,7 @@ def is_dead(pid: int) -> bool:
         return True
 
 
-def test_a_bd_that_hangs_is_ended_with_all_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_bd_is_ended_with_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(beads_program, "LONGEST", 0.3)
     bd = asked(tmp_path, "sleep 300 & echo $! > child; wait")
     with pytest.raises(StoreAway, match="took longer"):
@@ -63,7 +63,7 @@ def test_a_bd_that_hangs_is_ended_with_all_it_started(tmp_path: Path, monkeypatc
     wait_for(lambda: is_dead(child), "what it started to be gone: the kernel takes a moment")
 
 
-def test_words_and_input_arrive_as_they_are_and_nothing_of_ours_leaks(
+def test_arguments_and_input_arrive_unchanged_and_no_fleet_variable_leaks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BD_JSON_ENVELOPE", "1")
@@ -77,7 +77,7 @@ def test_words_and_input_arrive_as_they_are_and_nothing_of_ours_leaks(
     assert not (tmp_path / "pwned").exists()
 
 
-def test_the_real_bd_is_found_and_never_fleets_own(tmp_path: Path) -> None:
+def test_real_bd_is_found_and_not_the_one_of_fleet(tmp_path: Path) -> None:
     ours = tmp_path / "ours"
     a_program(ours, "# Written by fleet; agents call it.\nexit 0")
     real = a_program(tmp_path / "real", "exit 0")
@@ -92,13 +92,13 @@ def test_the_real_bd_is_found_and_never_fleets_own(tmp_path: Path) -> None:
     assert "FLEET_BD" in error.value.hint
 
 
-def test_the_families_are_told_apart_by_what_they_offer() -> None:
+def test_bd_family_follows_from_the_commands_it_offers() -> None:
     assert is_fenced("  --if-assignee string  Apply only if") and not is_fenced("--assignee string")
     assert version_of('{"version": "1.3.0"}') == version_of('{"data": {"version": "1.3.0"}}') == "1.3.0"
     assert version_of("bd version 1") == ""
 
 
-def test_answers_are_read_in_every_form() -> None:
+def test_output_of_bd_is_parsed_in_each_form() -> None:
     assert objects('[{"id": "a"}, 1]') == objects('{"data": [{"id": "a"}]}') == [{"id": "a"}]
     assert objects("no json") == []
     assert Answer(1, "", 'Error: x\n{"error": "last", "failed": []}').fault == "last"
@@ -106,7 +106,7 @@ def test_answers_are_read_in_every_form() -> None:
     assert Answer(3, "", "").fault == "exit code 3"
 
 
-def test_only_what_bd_needs_of_the_environment_is_passed_on() -> None:
+def test_only_variables_that_bd_needs_are_passed_on() -> None:
     found = bd_environment(
         {"PATH": "/bin", "BEADS_DOLT_PASSWORD": "p", "BD_ACTOR": "x", "OTHER": "y"}, "/h/.beads", "a"
     )
@@ -122,7 +122,7 @@ def a_folder(tmp_path: Path) -> Path:
     return noms
 
 
-def test_a_write_shows_in_the_fingerprint_and_a_read_does_not(tmp_path: Path) -> None:
+def test_fingerprint_changes_with_writes_and_not_with_reads(tmp_path: Path) -> None:
     noms, folder = a_folder(tmp_path), str(tmp_path / ".beads")
     before = beads_folder.fingerprint(folder)
     os.utime(noms / "manifest")
@@ -145,7 +145,7 @@ def test_listening_calls_after_a_write(tmp_path: Path, monkeypatch: pytest.Monke
         assert called.wait(5)
 
 
-def test_turns_are_taken_and_waited_for_only_so_long(tmp_path: Path) -> None:
+def test_turns_are_exclusive_and_waited_for_with_a_limit(tmp_path: Path) -> None:
     folder = str(tmp_path / ".beads")
     with beads_folder.turn(folder):
         os.close(beads_folder.take_turn(folder, seconds=0.05))

@@ -16,13 +16,13 @@ def claimed(task: Task) -> Task:
     return task.claimed("host", NOON, NOON + HOUR)
 
 
-def test_what_bd_has_no_room_for_is_no_call_at_all() -> None:
+def test_change_without_a_field_in_bd_makes_no_call() -> None:
     task = claimed(a_task())
     renewed = task.replace(claim_expires_at=NOON + 2 * HOUR, run_id="r", failures=3, handed_in_at=NOON, updated_at=NOON)
     assert told(Changed(task, renewed)) == []
 
 
-def test_new_tasks_are_one_call_with_their_edges_labels_and_comments() -> None:
+def test_new_tasks_are_one_call_with_edges_labels_and_comments() -> None:
     first, second = a_task(labels=("x",), cwd="/here"), a_task()
     edge, comment = an_edge(second, first), a_comment(first)
     [step] = steps(
@@ -34,7 +34,7 @@ def test_new_tasks_are_one_call_with_their_edges_labels_and_comments() -> None:
     assert [each["depends_on_id"] for each in other["dependencies"]] == [first.id]
 
 
-def test_tasks_claimed_together_are_one_call_and_those_that_slept_are_woken_first() -> None:
+def test_tasks_are_claimed_by_one_call_and_deferred_ones_reopened_first() -> None:
     tasks = [a_task(), a_task(), a_task(status="deferred", defer_until=NOON)]
     woken, taken = claim_steps([(task, claimed(task)) for task in tasks])
     assert woken.words == ("update", "--status=open", "--defer=", tasks[2].id)
@@ -45,7 +45,7 @@ def test_tasks_claimed_together_are_one_call_and_those_that_slept_are_woken_firs
     )
 
 
-def test_giving_a_task_back_is_guarded_by_who_holds_it_where_bd_can() -> None:
+def test_release_is_guarded_by_its_holder_when_bd_supports_it() -> None:
     held = claimed(a_task())
     back = Verdict(status="open", reason="again").on(held, NOON)
     [step] = told(Changed(held, back))
@@ -60,21 +60,21 @@ def test_giving_a_task_back_is_guarded_by_who_holds_it_where_bd_can() -> None:
     assert "--if-assignee=host" not in older.argv
 
 
-def test_closing_says_why_after_all_else_is_said() -> None:
+def test_close_with_its_reason_follows_all_other_changes() -> None:
     held = claimed(a_task())
     update, close = told(Changed(held, Verdict(status="closed", reason="done").on(held, NOON)))
     assert update.argv[0] == "update" and not any(word.startswith("--status") for word in update.argv)
     assert (close.argv, close.ids) == (("close", "--force", "--reason=done"), (held.id,))
 
 
-def test_texts_that_look_like_options_or_lists_stay_texts() -> None:
+def test_text_like_an_option_or_list_stays_text() -> None:
     task = a_task(labels=("old",))
     [step] = told(Changed(task, task.replace(title="--json", labels=("a,b", 'q"'))))
     assert {"--title=--json", '--add-label="a,b"', '--add-label="q"""'} < set(step.argv)
     assert "--remove-label=old" in step.argv
 
 
-def test_what_agents_are_told_is_no_word_of_a_command_line() -> None:
+def test_prompts_are_passed_by_stdin_and_not_as_arguments() -> None:
     task, secret = a_task(), "-the plan\n"
     after = task.replace(title="new", description=secret, design=secret, acceptance=secret)
     line, update = told(Changed(task, after))
@@ -84,20 +84,20 @@ def test_what_agents_are_told_is_no_word_of_a_command_line() -> None:
     assert secret not in "".join([*line.argv, *update.argv])
 
 
-def test_a_moment_to_wait_for_does_not_move_the_status() -> None:
+def test_start_time_does_not_change_the_status() -> None:
     task = a_task()
     [step] = told(Changed(task, task.replace(defer_until=NOON + timedelta(days=1))))
     assert set(step.argv[1:]) == {"--defer=2026-03-02T12:00:00Z", "--status=open"}
 
 
-def test_metadata_that_is_gone_is_taken_out_and_fleets_own_is_emptied() -> None:
+def test_deleted_metadata_is_removed_and_that_of_fleet_emptied() -> None:
     task = a_task(metadata={"mine": 1, "kept": [1]}, reason="so")
     first, second = told(Changed(task, task.replace(metadata={"kept": [2]}, reason="")))
     assert "--metadata=" + '{"kept": [2], "fleet.reason": ""}' in first.argv
     assert second.argv == ("update", "--unset-metadata=mine")
 
 
-def test_a_text_that_no_word_can_hold_goes_in_as_a_line_and_all_else_as_ever() -> None:
+def test_oversized_text_is_imported_as_a_line_and_other_fields_are_options() -> None:
     held = claimed(a_task(estimated_minutes=5))
     after = held.replace(description="x" * 200_000, due_at=NOON, status="blocked", assignee="")
     line, update = told(Changed(held, after))
@@ -109,7 +109,7 @@ def test_a_text_that_no_word_can_hold_goes_in_as_a_line_and_all_else_as_ever() -
     )
 
 
-def test_estimates_and_marks_are_options_and_an_estimate_goes_by_a_line() -> None:
+def test_estimates_and_flags_are_options_and_a_cleared_estimate_is_imported() -> None:
     task = a_task()
     [step] = told(Changed(task, task.replace(estimated_minutes=5, no_history=True)))
     assert step.argv == ("update", "--estimate=5", "--no-history")
@@ -117,7 +117,7 @@ def test_estimates_and_marks_are_options_and_an_estimate_goes_by_a_line() -> Non
     assert line.argv[0] == "import" and "estimated_minutes" not in decode(line.text)
 
 
-def test_edges_are_one_call_however_many_and_those_with_a_gate_go_in_as_a_line() -> None:
+def test_edges_are_one_call_and_gated_edges_are_imported() -> None:
     first, second, third = a_task(), a_task(), a_task()
     gated = an_edge(first, third, "waits-for", metadata='{"gate": "any-children"}')
     changes = Changes(
@@ -134,7 +134,7 @@ def test_edges_are_one_call_however_many_and_those_with_a_gate_go_in_as_a_line()
     assert decode(line.text)["dependencies"][0]["metadata"] == gated.metadata
 
 
-def test_what_is_gone_is_deleted_in_one_call() -> None:
+def test_deleted_tasks_are_one_call() -> None:
     tasks = [a_task(), a_task()]
     [step] = told(*(Changed(task, None) for task in tasks))
     assert step.words == ("delete", "--force", tasks[0].id, tasks[1].id)

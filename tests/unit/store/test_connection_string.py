@@ -19,7 +19,7 @@ MADE_UP = st.text(st.sampled_from("QXZ79" + "@:/?#[]%&=+ ,;'\"\\$!~`*()<>{}|^\n\
 
 @given(MADE_UP)
 @settings(max_examples=400, deadline=None)
-def test_no_four_characters_of_a_password_are_told(password: str) -> None:
+def test_errors_contain_no_four_characters_of_a_password(password: str) -> None:
     with pytest.raises(FleetError) as refused:
         connect(f"postgresql://fleet:{password}@127.0.0.1:1/d1", SECOND)
     assert refused.value.hint in (HINT, AGAIN)
@@ -46,7 +46,7 @@ def pieces(text: str) -> list[str]:
         "postgresql://fleet:Secret\udcff@127.0.0.1:1/d1",
     ],
 )
-def test_a_string_that_would_be_taken_apart_in_the_wrong_place_is_not_read(string: str) -> None:
+def test_ambiguous_connection_string_is_refused(string: str) -> None:
     with pytest.raises(BadInput, match="the connection string in `queue` cannot be read") as refused:
         connect(string, SECOND)
     assert refused.value.hint == HINT and "% codes" in HINT.replace("`", "")
@@ -63,17 +63,17 @@ def test_a_string_that_would_be_taken_apart_in_the_wrong_place_is_not_read(strin
         ("postgresql:///d1", None),
     ],
 )
-def test_what_is_written_as_it_must_be_is_read(string: str, host: str | None) -> None:
+def test_escaped_connection_string_is_parsed(string: str, host: str | None) -> None:
     assert parsed(string).get("host") == host
 
 
 @pytest.mark.parametrize("host", ["a..b", "a" * 70])
-def test_a_name_that_no_host_can_have_is_one_that_leads_nowhere(host: str) -> None:
+def test_impossible_host_name_is_reported_as_unknown(host: str) -> None:
     with pytest.raises(StoreAway, match="the name of its host is not known"):
         connect(f"postgresql://fleet@{host}/d1", SECOND)
 
 
-def test_every_host_that_was_tried_is_told_of_once() -> None:
+def test_each_reason_is_reported_once_for_several_hosts() -> None:
     words = (
         'connection failed: connection to server at "Hunter", port 2 failed: Connection refused\n'
         "\tIs the server running on that host and accepting TCP/IP connections?\n"
@@ -84,11 +84,11 @@ def test_every_host_that_was_tried_is_told_of_once() -> None:
     assert why_not(OperationalError(words)) == "nobody listens at its host and port; there is no such database"
 
 
-def test_what_nobody_has_heard_of_is_not_repeated_either() -> None:
+def test_unknown_driver_message_is_not_repeated() -> None:
     assert "Hunter" not in why_not(OperationalError("Benutzer »Hunter« gibt es nicht"))
 
 
-def test_the_driver_tells_no_log_where_it_connects_to(caplog: pytest.LogCaptureFixture) -> None:
+def test_driver_logs_contain_no_connection_details(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     with pytest.raises(StoreAway):
         connect("postgresql://Hunter22@127.0.0.1:1/Secret77", SECOND)

@@ -20,21 +20,21 @@ TEXTS = st.text(alphabet=st.sampled_from("\0\ufdd001a"), max_size=12)
         ("in (select value from json_each(:ids))", "in (select value from each_of(%(ids)s))"),
     ],
 )
-def test_values_are_named_as_psycopg_does(sql: str, told: str) -> None:
+def test_placeholders_are_written_for_psycopg(sql: str, told: str) -> None:
     assert in_postgres(sql) == told.encode()
 
 
 @given(TEXTS, st.lists(TEXTS))
-def test_every_text_comes_back_and_has_no_nul_on_its_way(text: str, texts: list[str]) -> None:
+def test_text_is_encoded_without_nul_and_decodes_to_itself(text: str, texts: list[str]) -> None:
     put = escaped({"text": text, "texts": texts, "number": 3, "none": None})
     assert "\0" not in put["text"] and not any("\0" in each for each in put["texts"])
     assert unescaped([(put["text"], 3, None), tuple(put["texts"])]) == [(text, 3, None), tuple(texts)]
 
 
-def test_rows_without_anything_to_undo_are_the_same_rows() -> None:
+def test_rows_without_encoded_text_are_returned_unchanged() -> None:
     row = ("a", 1, None)
     assert unescaped([row])[0] is row
 
 
-def test_flags_are_numbers() -> None:
+def test_booleans_are_numbers() -> None:
     assert [type(value) for value in escaped({"a": True, "b": False}).values()] == [int, int]

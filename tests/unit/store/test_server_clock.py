@@ -11,7 +11,7 @@ from fleet.store import server_clock
 from fleet.store.server_clock import ServerClock
 
 
-def test_it_goes_on_from_the_last_word_of_the_server_whatever_this_host_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clock_continues_from_the_last_server_time_whatever_this_host_says(monkeypatch: pytest.MonkeyPatch) -> None:
     steady = [5_000_000]
     monkeypatch.setattr(server_clock, "_steady_micros", lambda: steady[0])
     monkeypatch.setattr(time, "time", lambda: 0.0)
@@ -24,7 +24,7 @@ def test_it_goes_on_from_the_last_word_of_the_server_whatever_this_host_says(mon
     assert clock.now() == NOON
 
 
-def test_it_goes_by_a_clock_that_moves_and_that_nobody_sets() -> None:
+def test_clock_uses_a_monotonic_clock() -> None:
     clock = ServerClock()
     clock.told(to_micros(NOON))
     first = clock.now()

@@ -53,7 +53,7 @@ def look_up(reference: Reference) -> str:
         ("\n stage_0_summary\n  == \t'' \n", True),
     ],
 )
-def test_what_a_condition_means(text: str, is_so: bool) -> None:
+def test_condition_has_the_documented_meaning(text: str, is_so: bool) -> None:
     assert holds(parse(text), look_up) is is_so
 
 
@@ -78,18 +78,18 @@ def test_what_a_condition_means(text: str, is_so: bool) -> None:
         ("status or " * 1000, "longer than 4096 characters"),
     ],
 )
-def test_what_is_no_condition_is_refused_with_its_place(text: str, message: str) -> None:
+def test_invalid_condition_is_refused_with_its_position(text: str, message: str) -> None:
     with pytest.raises(BadCondition, match=message):
         parse(text)
 
 
-def test_many_parts_side_by_side_are_not_deep() -> None:
+def test_many_parts_side_by_side_are_not_nested() -> None:
     assert holds(parse(" and ".join(["(stage_0_next_steps)"] * 150)), look_up)
 
 
 @MADE_UP
 @given(st.text(max_size=200) | st.lists(st.sampled_from(["status", "==", "'a'", "(", ")", "and", "or", "not", " "])))
-def test_whatever_is_written_is_a_condition_or_refused(text: str | list[str]) -> None:
+def test_any_text_is_a_condition_or_refused(text: str | list[str]) -> None:
     try:
         found = parse(text if isinstance(text, str) else " ".join(text))
     except BadCondition:
@@ -101,13 +101,13 @@ def started(stage: Stage, **results: Any) -> tuple[bool, str]:
     return is_to_run(stage, results)
 
 
-def test_a_stage_runs_where_its_condition_holds() -> None:
+def test_stage_runs_when_its_condition_holds() -> None:
     stage = a_plan(a_stage("a"), a_stage("b", "a", when="stages.a.next_steps")).stage("b")
     assert started(stage, a={"next_steps": ["x"]}) == (True, "")
     assert started(stage, a={"next_steps": []}) == (False, "its condition does not hold: stages.a.next_steps")
 
 
-def test_a_stage_without_a_condition_is_skipped_with_all_it_depends_on() -> None:
+def test_stage_with_a_false_condition_is_skipped_with_its_dependents() -> None:
     skipped, done = {"status": "skipped"}, {"status": "completed"}
     stage = a_plan(a_stage("a"), a_stage("b"), a_stage("c", "a", "b")).stage("c")
     assert started(stage, a=skipped, b=done) == (True, "")
@@ -128,7 +128,7 @@ def test_items_of_a_fan_agree_or_are_mixed() -> None:
     assert is_to_run(condition("completed"), results)[0]
 
 
-def test_items_that_a_list_does_not_have_are_no_part_of_a_fan() -> None:
+def test_items_beyond_the_end_of_a_list_do_not_count() -> None:
     each = {"of": "stages.plan.next_steps", "at_most": 3}
     plan = a_plan(
         a_stage("plan"), a_stage("a", "plan", each=each), a_stage("b", "a", when='stages.a.status == "completed"')
@@ -139,7 +139,7 @@ def test_items_that_a_list_does_not_have_are_no_part_of_a_fan() -> None:
     assert not is_to_run(plan.stage("b"), dict.fromkeys(("a@1", "a@2", "a@3"), none))[0]
 
 
-def test_a_list_that_no_agent_handed_in_is_not_taken_for_an_empty_one() -> None:
+def test_missing_list_is_not_treated_as_an_empty_one() -> None:
     plan = a_plan(a_stage("plan"), a_stage("a", "plan", each="stages.plan.next_steps"))
     for more, why in (
         ({}, ""),
@@ -152,7 +152,7 @@ def test_a_list_that_no_agent_handed_in_is_not_taken_for_an_empty_one() -> None:
     assert is_to_run(files, {"plan": {"status": "completed", "made_by": "fleet", "files_changed": ["x"]}})[0]
 
 
-def test_results_of_a_strange_shape_do_no_harm() -> None:
+def test_malformed_results_are_harmless() -> None:
     stage = a_plan(a_stage("a"), a_stage("b", "a", when="stages.a.files or stages.a.summary")).stage("b")
     for body in ({"files_changed": 7, "summary": ["x"]}, {"files_changed": [1, None]}, {}):
         assert started(stage, a=body)[0] is False

@@ -12,7 +12,7 @@ def messages(*stages: object) -> list[str]:
     return [fault.message for fault in faults_of(*stages)]
 
 
-def test_a_circle_is_shown_and_what_is_behind_it_too() -> None:
+def test_cycle_is_shown_and_stages_behind_it_are_checked() -> None:
     found = messages(a_stage("a", "c"), a_stage("b", "a"), a_stage("c", "b"), a_stage("d", "c"), a_stage("e"))
     assert found == [
         "stages depend on each other in a circle: a → c → b → a",
@@ -20,7 +20,7 @@ def test_a_circle_is_shown_and_what_is_behind_it_too() -> None:
     ]
 
 
-def test_two_circles_are_two_faults() -> None:
+def test_two_cycles_are_two_faults() -> None:
     found = messages(a_stage("a", "b"), a_stage("b", "a"), a_stage("x", "y", "a"), a_stage("y", "x"))
     assert len([each for each in found if "in a circle:" in each]) == 2
 
@@ -29,14 +29,14 @@ def test_a_stage_cannot_depend_on_itself() -> None:
     assert messages(a_stage("a", "a")) == ["stages depend on each other in a circle: a → a"]
 
 
-def test_a_later_stage_can_be_needed_and_comes_first_in_the_plan() -> None:
+def test_stage_may_depend_on_a_later_one_and_is_planned_after_it() -> None:
     plan = a_plan(a_stage("last", 1, "middle"), a_stage("first"), a_stage("middle", 1, 1))
     assert [stage.name for stage in plan.stages] == ["first", "middle", "last"]
     assert [stage.index for stage in plan.stages] == [1, 2, 0]
     assert plan.stage("middle").after == (("first",),)
 
 
-def test_any_graph_without_a_circle_is_laid_out_in_order() -> None:
+def test_acyclic_graph_is_sorted() -> None:
     chance = random.Random(7)
     for _ in range(50):
         names = [f"s{number}" for number in range(30)]
@@ -50,7 +50,7 @@ def test_any_graph_without_a_circle_is_laid_out_in_order() -> None:
 
 
 @pytest.mark.parametrize("variable", ["{stage_1_summary}", "{stages.b.summary}"])
-def test_a_variable_names_only_what_is_over_by_then(variable: str) -> None:
+def test_variable_names_only_finished_stages(variable: str) -> None:
     b, c = a_stage("b", "a"), a_stage("c", "b")
     a_plan(a_stage("a"), b, c, a_stage("d", "c", prompt_template=variable))  # an ancestor, though not a dependency
     [fault] = faults_of(a_stage("a"), b, c, a_stage("d", "a", prompt_template=variable))
@@ -60,13 +60,13 @@ def test_a_variable_names_only_what_is_over_by_then(variable: str) -> None:
     assert fault.message == f"the variable {variable} is about the stage itself"
 
 
-def test_a_condition_names_only_what_is_over_by_then() -> None:
+def test_condition_names_only_finished_stages() -> None:
     [fault] = faults_of(a_stage("a"), a_stage("b"), a_stage("c", "a", when="stages.b.summary and stages.a.summary"))
     assert fault.message == "the condition's stages.b.summary is about stage 'b', on which 'c' does not depend"
     assert fault.path == "stages[2].when"
 
 
-def test_a_list_is_of_a_stage_that_is_over_by_then() -> None:
+def test_list_belongs_to_a_finished_stage() -> None:
     [fault] = faults_of(a_stage("a"), a_stage("b", each="stages.a.next_steps"))
     assert fault.message == "the list stages.a.next_steps is about stage 'a', on which 'b' does not depend"
     assert (fault.path, fault.hint) == ("stages[1].each", "add 'a' to depends_on.")
@@ -76,7 +76,7 @@ def test_a_list_is_of_a_stage_that_is_over_by_then() -> None:
     assert fault.message.endswith("not 'stages.a.summary': of a stage next_steps and files are lists")
 
 
-def test_a_list_of_a_later_stage_of_the_loop_is_not_there_in_the_first_round() -> None:
+def test_list_of_a_later_loop_stage_is_missing_in_the_first_round() -> None:
     again = {"at_most": 2, "from": "fix"}
     stages = [a_stage("plan"), a_stage("fix", "plan", each="stages.review.next_steps")]
     [fault] = faults_of(*stages, a_stage("review", "fix", repeat=again))
@@ -86,14 +86,14 @@ def test_a_list_of_a_later_stage_of_the_loop_is_not_there_in_the_first_round() -
     )
 
 
-def test_a_condition_that_can_never_hold_is_a_fault() -> None:
+def test_condition_that_can_never_hold_is_a_fault() -> None:
     [fault] = faults_of(a_stage("a"), a_stage("b", "a", when='stages.a.status == "complete"'))
     assert (fault.message, fault.hint) == ("stages.a.status is never 'complete'", "did you mean 'completed'?")
     [fault] = faults_of(a_stage("a"), a_stage("b", "a", when='"verfied" != stages.a.finding'))
     assert fault.message == "stages.a.finding is never 'verfied'"
 
 
-def test_a_condition_of_a_stage_is_about_others_and_that_of_a_loop_about_itself() -> None:
+def test_stage_condition_names_others_and_loop_condition_its_own_stage() -> None:
     [fault] = faults_of(a_stage("a"), a_stage("b", "a", when="summary"))
     assert "asks for summary, but can only ask for fields of another stage" in fault.message
     [fault] = faults_of(a_stage("a"), a_stage("b", "a", repeat={"at_most": 2, "until": "stages.a.summary"}))
@@ -109,7 +109,7 @@ def test_a_condition_of_a_stage_is_about_others_and_that_of_a_loop_about_itself(
         ({"at_most": 2, "until": "summary =="}, "bad condition 'summary =='"),
     ],
 )
-def test_a_loop_that_makes_no_sense_is_a_fault(repeat: object, message: str) -> None:
+def test_invalid_loop_is_a_fault(repeat: object, message: str) -> None:
     stages = [a_stage("a"), a_stage("b", "a"), a_stage("c", "b", repeat=repeat), a_stage("d", "c"), a_stage("other")]
     [fault] = faults_of(*stages)
     assert fault.message.startswith(message)
@@ -123,7 +123,7 @@ def test_loops_do_not_overlap_and_end_in_one_stage() -> None:
     assert fault.message == "stage 'b' ends a loop of several stages, and is many by `each`"
 
 
-def test_a_page_that_asks_for_a_billion_stages_is_refused() -> None:
+def test_workflow_with_a_billion_stages_is_refused() -> None:
     [fault] = faults_of(*(a_stage(f"s{number}", each=1000, repeat=20) for number in range(500)))
     assert fault.message == f"10000000 stages with all rounds and items are more than {LARGEST_PLAN}"
     [fault] = faults_of(a_stage("a", each=900), a_stage("b", "a", each=900))
@@ -135,12 +135,12 @@ def test_a_page_that_asks_for_a_billion_stages_is_refused() -> None:
     assert "are more than" in fault.message
 
 
-def test_a_prompt_of_nothing_but_variables_is_refused() -> None:
+def test_prompt_of_only_variables_is_refused() -> None:
     [fault] = faults_of(a_stage("a"), a_stage("b", "a", prompt_template="{stages.a.result}" * 501))
     assert fault.message == "more than 500 variables in one prompt"
 
 
-def test_a_graph_of_thousands_that_stands_on_its_head_is_sorted() -> None:
+def test_graph_of_thousands_of_stages_in_reverse_order_is_sorted() -> None:
     names = [f"s{number}" for number in range(4000)]
     plan = a_plan(a_stage("all", *names), *(a_stage(name) for name in names))
     assert plan.stages[-1].name == "all"

@@ -46,7 +46,7 @@ def test_the_other_shapes_of_codefleet_run_unchanged(tmp_path: Path, text: str, 
     assert not any(stage.inherits for stage in plan.stages)
 
 
-def test_every_key_of_a_stage_comes_through() -> None:
+def test_each_key_of_a_stage_is_kept() -> None:
     plan = a_plan(
         a_stage("a"),
         {
@@ -77,16 +77,16 @@ def test_every_key_of_a_stage_comes_through() -> None:
     assert plan.on_failure == STOP
 
 
-def test_null_says_nothing() -> None:
+def test_null_counts_as_unset() -> None:
     plan = a_plan(a_stage("a", model=None, executor=None, timeout_seconds=None, extra_args=None, verify=None))
     assert (plan.stages[0].model, plan.stages[0].timeout_seconds, plan.on_failure) == ("", None, CONTINUE)
 
 
-def test_a_name_comes_from_the_file_whatever_that_is_called(tmp_path: Path) -> None:
+def test_name_is_taken_from_the_file_content(tmp_path: Path) -> None:
     assert plan_in_file(tmp_path, "my flow\n{x}.v2.json", PARALLEL).name == "my flow {x}.v2"
 
 
-def test_all_faults_come_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
+def test_all_faults_are_reported_in_order_of_the_file(tmp_path: Path) -> None:
     text = """name: x
 on_failur: stop
 
@@ -126,7 +126,7 @@ stages:
     ]
 
 
-def test_faults_in_toml_are_named_by_their_paths(tmp_path: Path) -> None:
+def test_toml_faults_are_named_by_their_paths(tmp_path: Path) -> None:
     text = (
         '[[stages]]\nname = "a"\nprompt = "p"\ntimeout = -1\n[[stages]]\nname = "b"\nprompt = "{stages.nope.summary}"\n'
     )
@@ -135,13 +135,13 @@ def test_faults_in_toml_are_named_by_their_paths(tmp_path: Path) -> None:
     assert second.startswith(" stages[1].prompt: the variable {stages.nope.summary}")
 
 
-def test_faults_of_json_have_places_too(tmp_path: Path) -> None:
+def test_json_faults_have_positions(tmp_path: Path) -> None:
     text = json.dumps({"stages": [a_stage("a", "b"), a_stage("b", "a")]}, indent=1)
     [fault] = faults_in_file(tmp_path, "x.json", text)
     assert fault == "6:18: stages depend on each other in a circle: a → b → a"
 
 
-def test_data_that_was_never_a_file_names_the_way_to_a_value() -> None:
+def test_data_without_a_file_is_named_by_path() -> None:
     [fault] = faults_of(a_stage("a"), a_stage("b", "c"))
     assert str(fault) == "stages[1].depends_on[0]: there is no stage 'c'"
     assert fault.hint == "there are: a, b."
@@ -162,7 +162,7 @@ def test_data_that_was_never_a_file_names_the_way_to_a_value() -> None:
         ("excutor", "executor"),
     ],
 )
-def test_an_unknown_key_is_told_its_nearest(wrong: str, near: str) -> None:
+def test_unknown_key_gets_a_suggestion(wrong: str, near: str) -> None:
     [fault] = faults_of(a_stage("a", **{wrong: "x"}))
     assert fault.message == f"unknown key {wrong!r} of a stage"
     assert fault.hint == f"did you mean {near!r}?"
@@ -187,7 +187,7 @@ def test_an_unknown_key_is_told_its_nearest(wrong: str, near: str) -> None:
         ("no_changes", ["yes", 1, None]),
     ],
 )
-def test_a_value_of_the_wrong_kind_is_refused(key: str, values: list[Any]) -> None:
+def test_value_of_the_wrong_type_is_refused(key: str, values: list[Any]) -> None:
     for value in values:
         found = faults_of(a_stage("first"), {**a_stage("x"), key: value})
         assert [fault.path for fault in found if fault.message.startswith(f"{key} must be ")] == [f"stages[1].{key}"], (
@@ -196,17 +196,17 @@ def test_a_value_of_the_wrong_kind_is_refused(key: str, values: list[Any]) -> No
 
 
 @pytest.mark.parametrize("data", [None, [], "x", {}, {"stages": []}, {"stages": {}}, {"stages": [1]}, {"stages": [{}]}])
-def test_what_is_no_workflow_at_all_is_refused(data: Any) -> None:
+def test_data_that_is_no_workflow_is_refused(data: Any) -> None:
     with pytest.raises(BadWorkflow):
         plan_from_data(data, name="x", known=Known(CODERS.__contains__))
 
 
-def test_a_key_said_in_two_spellings_is_a_fault() -> None:
+def test_key_in_two_spellings_is_a_fault() -> None:
     [fault] = faults_of(a_stage("a", prompt="also"))
     assert fault.message == "'prompt' says again what another key has said"
 
 
-def test_a_coder_is_asked_for_once_whatever_the_size() -> None:
+def test_each_coder_is_looked_up_once() -> None:
     asked: list[str] = []
 
     def knows(name: str) -> bool:
@@ -217,20 +217,20 @@ def test_a_coder_is_asked_for_once_whatever_the_size() -> None:
     assert asked == ["claude"]
 
 
-def test_faults_without_end_are_counted_not_kept() -> None:
+def test_endless_faults_are_counted_and_not_stored() -> None:
     with pytest.raises(BadWorkflow, match=r"\(and 2999 more\)") as caught:
         a_plan(*(a_stage(f"s{number}", f"ghost-{number}") for number in range(3000)))
     assert len(caught.value.faults) == MOST_FAULTS
 
 
-def test_the_error_itself_names_the_first_fault_and_its_remedy() -> None:
+def test_error_names_the_first_fault_and_its_remedy() -> None:
     with pytest.raises(BadWorkflow) as caught:
         a_plan(a_stage("review"), a_stage("b", "reviw"), a_stage("c", "d"))
     assert str(caught.value) == "stages[1].depends_on[0]: there is no stage 'reviw' (and 1 more)"
     assert caught.value.hint == "did you mean 'review'?"
 
 
-def test_a_name_with_blanks_is_meant_in_quotes_by_prompts_and_conditions() -> None:
+def test_name_with_blanks_is_quoted_in_prompts_and_conditions() -> None:
     plan = a_plan(
         a_stage("a b"),
         a_stage("c", "a b", prompt_template='{stages["a b"].summary}', when="stages['a b'].status == 'completed'"),
@@ -257,12 +257,12 @@ def test_a_name_with_blanks_is_meant_in_quotes_by_prompts_and_conditions() -> No
         ),
     ],
 )
-def test_a_wrong_variable_of_a_long_prompt_has_its_own_line(
+def test_invalid_variable_in_a_long_prompt_is_reported_with_its_line(
     tmp_path: Path, name: str, text: str, places: list[str]
 ) -> None:
     assert [":".join(fault.split(":")[:2]) for fault in faults_in_file(tmp_path, name, text)] == places
 
 
-def test_a_single_name_to_depend_on_is_told_how_it_is_written() -> None:
+def test_single_dependency_name_gets_a_hint_about_its_form() -> None:
     (fault,) = faults_of(a_stage("a"), {**a_stage("b"), "depends_on": "a"})
     assert fault.message.endswith("not 'a': write [\"a\"]")

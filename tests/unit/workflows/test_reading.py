@@ -65,7 +65,7 @@ def ways(data: Any, above: Way = ()) -> set[Way]:
     return found
 
 
-def test_json_has_places() -> None:
+def test_json_values_have_positions() -> None:
     tree = json_text.read(JSON)
     assert tree.data == json.loads(JSON)
     assert tree.values["stages", 1, "depends_on", 1] == Place(6, 25)
@@ -74,7 +74,7 @@ def test_json_has_places() -> None:
     assert set(tree.values) == ways(tree.data)
 
 
-def test_yaml_has_places() -> None:
+def test_yaml_values_have_positions() -> None:
     tree = yaml_text.read(YAML)
     assert tree.data == yaml.safe_load(YAML)
     assert tree.values["stages", 0, "prompt"] == Place(5, 13)
@@ -94,7 +94,7 @@ TABLES = st.dictionaries(TEXTS, VALUES, max_size=5)
 
 @MADE_UP
 @given(VALUES, st.sampled_from([None, 0, 3]))
-def test_any_json_is_read_as_the_json_module_reads_it(data: Any, indent: int | None) -> None:
+def test_json_is_parsed_as_by_the_json_module(data: Any, indent: int | None) -> None:
     assert json_text.read(json.dumps(data, indent=indent)).data == data
     tree = json_text.read(json.dumps(data, indent=indent, ensure_ascii=False))
     assert tree.data == data
@@ -104,13 +104,13 @@ def test_any_json_is_read_as_the_json_module_reads_it(data: Any, indent: int | N
 @pytest.mark.parametrize(
     "text", ['{\t"a" :1,\n\t"b":[]}', '{"a":"\\ud83d\\ude00\x7f\\u0000\\/\\"",\n "b":[]}', '{"a":-1e-7,\n "b":{}}']
 )
-def test_any_json_has_places(text: str) -> None:
+def test_each_json_value_has_a_position(text: str) -> None:
     tree = json_text.read(text)
     assert tree.data == json.loads(text)
     assert tree.keys["b",] == Place(2, 2) and tree.values["b",] == Place(2, 6)
 
 
-def test_json_that_is_no_yaml_is_read_without_places() -> None:
+def test_json_that_is_no_yaml_is_parsed_without_positions() -> None:
     assert json_text.read('{"a"\n: {"b": 1}}').data == {"a": {"b": 1}}
     with pytest.raises(Malformed, match="a key is there twice among 'b', 'b'"):
         json_text.read('{"a"\n: {"b": 1, "b": 2}}')
@@ -118,14 +118,14 @@ def test_json_that_is_no_yaml_is_read_without_places() -> None:
 
 @MADE_UP
 @given(TABLES)
-def test_any_toml_is_read_as_tomllib_reads_it(data: dict[str, Any]) -> None:
+def test_toml_is_parsed_as_by_tomllib(data: dict[str, Any]) -> None:
     text = tomlkit.dumps(data)
     assert toml_text.read(text).data == tomllib.loads(text)
 
 
 @MADE_UP
 @given(VALUES)
-def test_any_yaml_is_read_as_it_was_written(data: Any) -> None:
+def test_yaml_is_parsed_as_written(data: Any) -> None:
     tree = yaml_text.read(
         yaml.safe_dump(data, allow_unicode=True, default_style='"' if isinstance(data, str) else None)
     )
@@ -140,12 +140,12 @@ def test_any_yaml_is_read_as_it_was_written(data: Any) -> None:
         *(("1.5", 1.5), ("1e3", 1000.0), ("'1'", "1"), ("! 1", "1"), ("!!str 1", "1"), ("0x1f", "0x1f"), ("", None)),
     ],
 )
-def test_a_word_of_yaml_means_one_thing(text: str, value: object) -> None:
+def test_yaml_word_has_one_meaning(text: str, value: object) -> None:
     found = yaml_text.read(f"key: {text}\n").data["key"]
     assert (found, type(found)) == (value, type(value))
 
 
-def test_an_alias_of_yaml_is_what_it_stands_for() -> None:
+def test_yaml_alias_is_expanded() -> None:
     tree = yaml_text.read("a: &x [1, {b: 2}]\nc: *x\n")
     assert tree.data["c"] == [1, {"b": 2}]
     assert tree.values["c",] == Place(2, 4)
@@ -193,19 +193,19 @@ def lol(read_text: str) -> str:
         (yaml_text.read, "a: \x07", "special characters are not allowed|control characters are not allowed"),
     ],
 )
-def test_what_is_malformed_or_too_much_is_refused(reader: Any, text: str, message: str) -> None:
+def test_malformed_or_oversized_file_is_refused(reader: Any, text: str, message: str) -> None:
     with pytest.raises(Malformed, match=message.replace("[", r"\[").replace("]", r"\]")) as caught:
         reader(text)
     assert caught.value.place.line >= 1
 
 
-def test_many_aliases_are_refused_before_they_are_many_values() -> None:
+def test_many_aliases_are_refused_before_expansion() -> None:
     text = "a: &a [" + ", ".join(["1"] * 1000) + "]\nb: [" + ", ".join(["*a"] * 1000) + "]\n"
     with pytest.raises(Malformed, match="more than 200000 values"):
         yaml_text.read(text)
 
 
-def test_nothing_but_comments_is_no_workflow(tmp_path: Path) -> None:
+def test_file_of_only_comments_is_refused(tmp_path: Path) -> None:
     assert faults_in_file(tmp_path, "x.yaml", "# nothing\n") == ["1:1: a workflow is a table of keys, not null"]
     assert faults_in_file(tmp_path, "x.json", "[]") == ["1:1: a workflow is a table of keys, not []"]
 
@@ -218,11 +218,11 @@ def test_nothing_but_comments_is_no_workflow(tmp_path: Path) -> None:
         ("x.toml", 'name = "a"\nname = "b"\n', "2:11: cannot overwrite a value"),
     ],
 )
-def test_a_key_that_is_there_twice_is_a_fault(tmp_path: Path, name: str, text: str, fault: str) -> None:
+def test_duplicate_key_is_a_fault(tmp_path: Path, name: str, text: str, fault: str) -> None:
     assert fault in faults_in_file(tmp_path, name, text)
 
 
-def test_the_three_formats_make_the_same_plan(tmp_path: Path) -> None:
+def test_all_three_formats_give_the_same_plan(tmp_path: Path) -> None:
     data = json.loads(JSON)
     toml, yml = tomlkit.dumps(data), yaml.safe_dump(data)
     plans = [plan_in_file(tmp_path, name, text) for name, text in [("x.json", JSON), ("x.toml", toml), ("x.yml", yml)]]
@@ -230,7 +230,7 @@ def test_the_three_formats_make_the_same_plan(tmp_path: Path) -> None:
     assert plans[0].stage("b").needs == ("a",)
 
 
-def test_what_is_no_file_of_ours_is_refused(tmp_path: Path) -> None:
+def test_unsupported_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.json")
     (tmp_path / "folder.json").mkdir()
     (tmp_path / "large.json").write_bytes(b" " * (LARGEST + 1))
@@ -246,18 +246,18 @@ def test_what_is_no_file_of_ours_is_refused(tmp_path: Path) -> None:
             read(str(tmp_path / name))
 
 
-def test_bytes_that_are_no_text_have_a_place(tmp_path: Path) -> None:
+def test_invalid_bytes_are_reported_with_their_position(tmp_path: Path) -> None:
     (tmp_path / "x.toml").write_bytes(b'name = "a"\nb = "\xff"\n')
     with pytest.raises(BadWorkflow, match=r"x.toml:2:6: not UTF-8 text"):
         read(str(tmp_path / "x.toml"))
 
 
-def test_windows_lines_and_a_byte_order_mark_are_taken(tmp_path: Path) -> None:
+def test_windows_line_ends_and_a_byte_order_mark_are_accepted(tmp_path: Path) -> None:
     data = b"\xef\xbb\xbf" + TOML.replace("\n", "\r\n").encode()
     (tmp_path / "x.toml").write_bytes(data)
     assert read(str(tmp_path / "x.toml")).data == tomllib.loads(TOML)
 
 
-def test_a_tree_counts_columns_from_one() -> None:
+def test_columns_are_counted_from_one() -> None:
     tree = Tree("ab\n\ncd")
     assert [tree.place(at) for at in (0, 1, 3, 4, 5)] == [(1, 1), (1, 2), (2, 1), (3, 1), (3, 2)]

@@ -8,7 +8,7 @@ from fleet.core.workflow import plan_in
 from flows import a_plan, a_stage, faults_of
 
 
-def test_a_stage_says_which_labels_and_which_host() -> None:
+def test_stage_names_its_required_labels_and_host() -> None:
     plan = a_plan(
         a_stage("train", requires=["gpu", "big"], repeat=2),
         a_stage("deploy", "train", host="edge"),
@@ -36,6 +36,6 @@ def test_a_stage_says_which_labels_and_which_host() -> None:
         {"host": ["a"]},
     ],
 )
-def test_what_no_host_can_offer_is_a_fault_of_the_file(said: dict[str, Any]) -> None:
+def test_requirement_that_no_host_can_offer_is_a_fault(said: dict[str, Any]) -> None:
     faults = faults_of(a_stage("one", **said))
     assert [next(iter(said)) in fault.message for fault in faults] == [True]

@@ -19,13 +19,13 @@ def plan_of(name: str) -> Plan:
     return plan_from_file(str(templates.FOLDER / f"{name}.toml"), known=Known(CODERS.__contains__))
 
 
-def test_the_five_that_were_promised_are_there() -> None:
+def test_all_five_templates_exist() -> None:
     wanted = "competition-judge parallel-review split-and-conquer test-driven write-review-refine"
     assert templates.names() == wanted.split()
 
 
 @pytest.mark.parametrize("name", templates.names())
-def test_each_is_sound_explains_itself_and_uses_the_task(name: str) -> None:
+def test_each_template_is_valid_and_described_and_uses_the_task(name: str) -> None:
     plan = plan_of(name)
     assert plan.name == name
     assert plan.description
@@ -42,17 +42,17 @@ def test_each_is_sound_explains_itself_and_uses_the_task(name: str) -> None:
     assert not any(body["status"] == "skipped" for body in results.values())
 
 
-def test_nothing_is_refined_where_the_review_asks_for_nothing() -> None:
+def test_refinement_is_skipped_when_the_review_asks_for_nothing() -> None:
     stage = plan_of("write-review-refine").stage("refine")
     assert not is_to_run(stage, {"implement": {"status": "completed"}, "review": {"status": "completed"}})[0]
 
 
-def test_reviewers_and_judges_change_nothing() -> None:
+def test_reviewers_and_judges_make_no_changes() -> None:
     reviewing = [stage for name in templates.names() for stage in plan_of(name).stages if stage.no_changes]
     assert {stage.stage for stage in reviewing} == {"review", "judge", "check", "plan"}
 
 
-def test_an_unknown_one_is_told_its_nearest() -> None:
+def test_unknown_template_gets_a_suggestion() -> None:
     for name, hint in [("write-review", "did you mean 'write-review-refine'?"), ("../../x", "there are: ")]:
         with pytest.raises(BadInput, match="no template") as caught:
             templates.text(name)

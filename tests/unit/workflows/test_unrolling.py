@@ -36,7 +36,7 @@ def handing_in(**by_name: Body) -> Callable[[Stage], Body]:
     return lambda stage: {"status": "completed", **bodies.get(stage.name, {})}
 
 
-def test_each_makes_a_stage_of_every_item() -> None:
+def test_each_creates_one_stage_per_item() -> None:
     plan = a_plan(a_stage("part", each=["x y", 2], prompt_template="{item}"), a_stage("end", "part"))
     assert [(stage.name, stage.item, stage.stage) for stage in plan.stages] == [
         ("part@1", "x y", "part"),
@@ -46,7 +46,7 @@ def test_each_makes_a_stage_of_every_item() -> None:
     assert plan.stage("end").needs == ("part@1", "part@2")
 
 
-def test_a_number_goes_over_that_many() -> None:
+def test_each_accepts_a_number_of_items() -> None:
     assert [stage.item for stage in a_plan(a_stage("part", each=3)).stages] == ["1", "2", "3"]
 
 
@@ -57,7 +57,7 @@ LISTED = (
 )
 
 
-def test_a_list_of_an_earlier_stage_has_a_stage_for_each_of_its_items() -> None:
+def test_list_of_an_earlier_stage_creates_one_stage_per_item() -> None:
     plan = a_plan(*LISTED)
     assert [stage.name for stage in plan.stages] == ["plan", "part@1", "part@2", "part@3", "end"]
     results = ran(plan, handing_in(plan={"next_steps": ["one", "two"]}))
@@ -66,19 +66,19 @@ def test_a_list_of_an_earlier_stage_has_a_stage_for_each_of_its_items() -> None:
     assert is_to_run(plan.stage("part@3"), results) == (False, "stages.plan.next_steps has no item 3")
 
 
-def test_a_longer_list_than_there_are_stages_is_done_to_its_end() -> None:
+def test_last_stage_does_the_rest_of_a_longer_list() -> None:
     plan = a_plan(*LISTED)
     results = ran(plan, handing_in(plan={"next_steps": ["1", " ", "2", "3", "4", "5"]}))
     assert [own_items(plan.stage(f"part@{number}"), results) for number in (1, 2, 3)] == [["1"], ["2"], ["3", "4", "5"]]
 
 
-def test_of_an_empty_list_there_is_nothing_to_do_nor_for_those_behind_it() -> None:
+def test_empty_list_skips_its_stages_and_their_dependents() -> None:
     bodies: list[Body] = [{"next_steps": []}, {}, {"next_steps": "no list"}]
     for body in bodies:
         assert who_ran(ran(a_plan(*LISTED), handing_in(plan=body))) == ["plan"]
 
 
-def test_the_lists_of_a_whole_fan_are_one_list() -> None:
+def test_lists_of_a_whole_fan_are_joined() -> None:
     plan = a_plan(a_stage("look", each=2), a_stage("fix", "look", each="stage_0_files"))
     assert [stage.name for stage in plan.stages][2:] == [f"fix@{number}" for number in range(1, 11)]
     results = ran(plan, lambda stage: {"status": "completed", "files_changed": [f"{stage.name}.py"]})
@@ -93,7 +93,7 @@ LOOP = (
 )
 
 
-def test_a_stage_repeats_until_it_is_verified() -> None:
+def test_stage_repeats_until_it_is_verified() -> None:
     plan = a_plan(*LOOP)
     assert [(stage.name, stage.round, stage.needs, stage.may_fail) for stage in plan.stages] == [
         ("write", 1, (), False),
@@ -108,7 +108,7 @@ def test_a_stage_repeats_until_it_is_verified() -> None:
     assert who_ran(ran(plan, handing_in(fix=bad, fix_2=bad, fix_3=bad)))[1:] == ["fix", "fix#2", "fix#3", "end"]
 
 
-def test_what_follows_a_loop_starts_from_the_last_round_that_ran() -> None:
+def test_stage_after_a_loop_starts_from_its_last_round() -> None:
     plan = a_plan(*LOOP)
     bad, good = {"finding": "failed_verify"}, {"finding": "verified"}
     results = ran(plan, handing_in(fix=bad, fix_2=good))
@@ -118,7 +118,7 @@ def test_what_follows_a_loop_starts_from_the_last_round_that_ran() -> None:
     assert inherits_from(plan.stage("write"), results) == ""
 
 
-def test_a_round_whose_end_nobody_recorded_is_followed_by_another() -> None:
+def test_next_round_runs_when_the_end_of_a_round_is_not_recorded() -> None:
     stage = a_plan(*LOOP).stage("fix#2")
     assert is_to_run(stage, {})[0]
     assert is_to_run(stage, {"fix": {"status": "failed"}})[0]
@@ -156,7 +156,7 @@ def test_several_stages_repeat_until_the_reviewer_is_content() -> None:
     assert who_ran(ran(plan, handing_in(review={"status": "blocked"})))[3] == "implement#2"
 
 
-def test_a_prompt_in_a_loop_reads_what_is_over_by_then() -> None:
+def test_prompt_in_a_loop_reads_finished_stages() -> None:
     plan = a_plan(*REVIEWED)
     assert plan.stage("implement").reads == {"stages.review": ()}
     assert plan.stage("implement#3").reads["stages.review"] == (("review", "review#2"),)
@@ -164,14 +164,14 @@ def test_a_prompt_in_a_loop_reads_what_is_over_by_then() -> None:
     assert plan.stage("review#2").reads["stages.review"] == (("review",),)
 
 
-def test_until_can_be_any_condition() -> None:
+def test_until_accepts_any_condition() -> None:
     until = 'summary contains "approved" or finding == "verified"'
     plan = a_plan(a_stage("a", repeat={"at_most": 2, "until": until}))
     assert who_ran(ran(plan, handing_in(a={"summary": "APPROVED."}))) == ["a"]
     assert who_ran(ran(plan, handing_in(a={"summary": "no"}))) == ["a", "a#2"]
 
 
-def test_each_item_has_a_loop_of_its_own() -> None:
+def test_each_item_has_its_own_loop() -> None:
     plan = a_plan(a_stage("a", each=2, verify="make", repeat=2), a_stage("b", "a"))
     assert [stage.name for stage in plan.stages] == ["a@1", "a@2", "a@1#2", "a@2#2", "b"]
     assert plan.stage("a@2#2").after == (("a@2",),)
@@ -181,7 +181,7 @@ def test_each_item_has_a_loop_of_its_own() -> None:
     assert who_ran(results) == ["a@1", "a@2", "a@2#2", "b"]
 
 
-def test_a_fan_inside_a_loop_is_done_whole_in_every_round() -> None:
+def test_fan_inside_a_loop_runs_completely_in_each_round() -> None:
     plan = a_plan(
         a_stage("plan"),
         a_stage("part", "plan", each=2),
@@ -194,7 +194,7 @@ def test_a_fan_inside_a_loop_is_done_whole_in_every_round() -> None:
 FROM_WRITE = {"at_most": 3, "from": "write"}
 
 
-def test_a_loop_whose_reviewer_starts_anew_goes_on_with_the_work_that_was_reviewed() -> None:
+def test_next_round_continues_the_reviewed_work_when_the_reviewer_starts_fresh() -> None:
     plan = a_plan(a_stage("write"), a_stage("review", "write", repeat=FROM_WRITE))
     results = ran(plan, handing_in(review={"next_steps": ["x"]}, review_2={"next_steps": ["y"]}))
     assert who_ran(results) == ["write", "review", "write#2", "review#2", "write#3", "review#3"]
@@ -202,7 +202,7 @@ def test_a_loop_whose_reviewer_starts_anew_goes_on_with_the_work_that_was_review
     assert inherits_from(plan.stage("review#2"), results) == ""
 
 
-def test_a_loop_goes_on_with_the_last_that_carried_its_work_on() -> None:
+def test_next_round_continues_the_last_stage_that_inherited_the_work() -> None:
     heir = {"worktree_strategy": "inherit"}
     plan = a_plan(
         a_stage("write"),
@@ -216,7 +216,7 @@ def test_a_loop_goes_on_with_the_last_that_carried_its_work_on() -> None:
     assert inherits_from(plan.stage("write#2"), ran(plan, handing_in(review={"next_steps": ["x"]}))) == "review"
 
 
-def test_each_part_of_a_fan_that_begins_a_loop_goes_on_with_its_own() -> None:
+def test_each_part_of_a_fan_continues_its_own_work_in_the_next_round() -> None:
     plan = a_plan(
         a_stage("part", each=2),
         a_stage("review", "part", worktree_strategy="inherit", repeat={"at_most": 2, "from": "part"}),
@@ -225,7 +225,7 @@ def test_each_part_of_a_fan_that_begins_a_loop_goes_on_with_its_own() -> None:
     assert [inherits_from(plan.stage(name), results) for name in ("part@1#2", "part@2#2")] == ["part@1", "part@2"]
 
 
-def test_what_an_earlier_round_made_for_an_item_that_is_no_more_does_not_count() -> None:
+def test_earlier_results_for_a_dropped_item_do_not_count() -> None:
     plan = a_plan(
         a_stage("plan"),
         a_stage("part", "plan", each={"of": "stages.plan.next_steps", "at_most": 3}),
@@ -238,7 +238,7 @@ def test_what_an_earlier_round_made_for_an_item_that_is_no_more_does_not_count()
     assert said == "b/part@1#2"
 
 
-def test_what_a_loop_needs_from_outside_comes_before_all_of_it() -> None:
+def test_external_dependencies_of_a_loop_run_before_all_of_it() -> None:
     plan = a_plan(
         a_stage("a"),
         a_stage("c", "a", "late", repeat={"at_most": 2, "from": "a"}),
@@ -248,13 +248,13 @@ def test_what_a_loop_needs_from_outside_comes_before_all_of_it() -> None:
     assert [stage.name for stage in plan.stages] == ["late", "a", "c", "a#2", "c#2", "beside"]
 
 
-def test_a_loop_that_was_not_entered_has_no_later_rounds() -> None:
+def test_skipped_loop_has_no_later_rounds() -> None:
     plan = a_plan(a_stage("a"), a_stage("b", "a", when="stages.a.next_steps", repeat=3), a_stage("c", "b"))
     results = ran(plan, handing_in())
     assert who_ran(results) == ["a"]
 
 
-def test_an_heir_of_what_was_skipped_starts_from_what_that_one_would_have_started_from() -> None:
+def test_heir_of_a_skipped_stage_starts_from_the_base_of_that_stage() -> None:
     again = {"worktree_strategy": "inherit", "when": "stages.a.next_steps"}
     plan = a_plan(
         a_stage("a"),
@@ -270,12 +270,12 @@ def test_an_heir_of_what_was_skipped_starts_from_what_that_one_would_have_starte
     assert inherits_from(plan.stage("d"), everyone) == "c"
 
 
-def test_an_heir_takes_the_first_of_what_it_names() -> None:
+def test_heir_takes_the_first_named_stage() -> None:
     plan = a_plan(a_stage("a"), a_stage("b"), a_stage("c", "b", "a", worktree_strategy="inherit"))
     assert inherits_from(plan.stage("c"), ran(plan, handing_in())) == "b"
 
 
-def test_a_long_row_of_stages_that_may_be_skipped_stays_small() -> None:
+def test_plan_of_many_optional_stages_stays_small() -> None:
     row = [a_stage("s0"), a_stage("s1", "s0", when="stages.s0.summary")]
     row += [a_stage(f"s{n}", f"s{n - 1}", worktree_strategy="inherit") for n in range(2, 1000)]
     assert len(a_plan(*row).text()) < 2_500_000

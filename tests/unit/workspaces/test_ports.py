@@ -12,17 +12,17 @@ def anything(port: int) -> bool:
     return True
 
 
-def test_the_first_block_is_given_that_nobody_has() -> None:
+def test_first_free_block_is_returned() -> None:
     assert choose_block(20000, 10, (), anything) == 20000
     assert choose_block(20000, 10, range(20000, 20010), anything) == 20010
     assert choose_block(20000, 10, {20009, 20010, 20035}, anything) == 20020
 
 
-def test_a_block_is_skipped_when_anybody_listens_in_it() -> None:
+def test_block_is_skipped_when_one_of_its_ports_is_used() -> None:
     assert choose_block(20000, 10, (), lambda port: port not in (20003, 20019)) == 20020
 
 
-def test_blocks_stay_below_what_the_system_gives_away() -> None:
+def test_blocks_stay_below_the_ephemeral_ports() -> None:
     assert choose_block(32748, 10, range(32748, 32758), anything) == 32758
     with pytest.raises(FleetError, match="no 10 free ports in a row from 32750 up to 32767"):
         choose_block(32750, 10, {32751}, anything)
@@ -31,7 +31,7 @@ def test_blocks_stay_below_what_the_system_gives_away() -> None:
         choose_block(65530, 10, (), anything)
 
 
-def test_a_port_on_which_somebody_listens_is_seen() -> None:
+def test_listening_port_is_recognized() -> None:
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         server.listen()

@@ -49,25 +49,25 @@ REFUSED = (
 
 
 @pytest.mark.parametrize("url", TAKEN)
-def test_the_usual_ways_to_a_repository_are_taken_as_they_are(url: str) -> None:
+def test_usual_remote_addresses_are_accepted_unchanged(url: str) -> None:
     assert checked(url) == url
 
 
 @pytest.mark.parametrize("url", REFUSED)
-def test_what_could_run_something_or_be_an_option_is_refused(url: str) -> None:
+def test_address_that_could_run_a_program_or_be_an_option_is_refused(url: str) -> None:
     with pytest.raises(BadInput, match="cannot be a remote of a task") as refused:
         checked(url)
     assert str(refused.value).isprintable()
 
 
 @pytest.mark.parametrize("url", ["--upload-pack=touch", "-x", "ext::sh", "ext::sh -c true", "a::b", "http://h/a"])
-def test_nothing_of_that_is_taken_for_a_path_either(url: str) -> None:
+def test_refused_address_is_not_treated_as_a_path(url: str) -> None:
     with pytest.raises(BadInput):
         checked(url, top="/srv/top")
 
 
 @pytest.mark.parametrize(("url", "meant"), [("../up.git", "/srv/up.git"), ("in/side", "/srv/top/in/side")])
-def test_a_relative_path_means_one_from_the_repository(url: str, meant: str) -> None:
+def test_relative_path_starts_at_the_repository(url: str, meant: str) -> None:
     assert checked(url, top="/srv/top") == meant
 
 
@@ -82,11 +82,11 @@ def test_a_relative_path_means_one_from_the_repository(url: str, meant: str) -> 
         ("/srv/user:word@here/a.git", "/srv/user:word@here/a.git"),
     ],
 )
-def test_what_is_stored_holds_no_secret(url: str, kept: str) -> None:
+def test_stored_address_contains_no_secret(url: str, kept: str) -> None:
     assert without_secret(url) == kept
 
 
-def test_what_is_refused_is_told_without_its_secret_too() -> None:
+def test_error_about_an_address_contains_no_secret() -> None:
     with pytest.raises(BadInput) as refused:
         checked("http://user:hunter2hunter2@example.invalid/a.git")
     assert "hunter2" not in str(refused.value) and "hunter2" not in shown("https://x:hunter2@h/a\x1b")

@@ -66,27 +66,27 @@ def claimed(top: Path, said: Stream | None = None, *, tells_tools: bool = True, 
         ),
     ],
 )
-def test_honest_claims_in_all_their_spellings_are_believed(top: Path, claim: str) -> None:
+def test_honest_claims_are_accepted_in_all_spellings(top: Path, claim: str) -> None:
     said = claim.replace("@@", str(top.parent)).replace("@", str(top))
     found = claimed(top, files_changed=(said,))
     assert (found.absent, found.untouched) == ((), ())
 
 
-def test_files_that_are_not_there_and_files_that_stayed_are_told_apart(top: Path) -> None:
+def test_missing_files_differ_from_unchanged_ones(top: Path) -> None:
     found = claimed(top, files_changed=("src/ghost.py", "README.md", "src/app/parser.py", f"{top}/no/such.py"))
     assert found.absent == ("src/ghost.py", f"{top}/no/such.py")
     assert found.untouched == ("README.md",)
     assert found.files_changed == 4
 
 
-def test_a_file_that_came_and_went_is_no_lie_where_a_tool_was_told_of_it(top: Path) -> None:
+def test_temporary_file_is_no_false_claim_when_a_tool_wrote_it(top: Path) -> None:
     said = stream({"command": "touch scratch.py && rm scratch.py"})
     assert claimed(top, said, files_changed=("scratch.py",)).absent == ()
     wrote = stream({"path": "/a/result.json", "content": '{"files_changed": ["scratch.py"]}'})
     assert claimed(top, wrote, files_changed=("scratch.py",)).absent == ("scratch.py",), "its claim is no sign of it"
 
 
-def test_a_file_that_git_ignores_and_was_written_since_is_no_lie(top: Path) -> None:
+def test_ignored_file_is_no_false_claim_when_it_was_written(top: Path) -> None:
     (top / "build").mkdir()
     (top / "build" / "out.o").touch()
     ground = Ground(top=str(top), artifacts="/nowhere", started=0.0)
@@ -95,7 +95,7 @@ def test_a_file_that_git_ignores_and_was_written_since_is_no_lie(top: Path) -> N
     assert (found.absent, found.untouched) == ((), ())
 
 
-def test_an_artifact_that_is_not_there_is_told_by_its_whole_path_too(top: Path) -> None:
+def test_missing_artifact_is_named_also_when_claimed_by_full_path(top: Path) -> None:
     (top / "artifacts").mkdir()
     (top / "artifacts" / "report.md").touch()
     ground = Ground(top=str(top / "work"), artifacts=str(top / "artifacts"), started=0.0)
@@ -105,7 +105,7 @@ def test_an_artifact_that_is_not_there_is_told_by_its_whole_path_too(top: Path) 
     assert (found.absent, found.untouched) == ((f"{top}/artifacts/report.pdf",), ())
 
 
-def test_commits_are_known_by_their_ids_however_they_are_told(top: Path) -> None:
+def test_claimed_commits_are_recognized_in_any_form(top: Path) -> None:
     said = ("0123abc", "0123456789abcde01234567890abcde012345678", "1234567 add the parser", "HEAD", "add the parser")
     assert claimed(top, commits=said).unknown_commits == ()
     assert claimed(top, commits=("deadbeef", "1234567f: mend it")).unknown_commits == ("deadbeef", "1234567f")
@@ -114,7 +114,7 @@ def test_commits_are_known_by_their_ids_however_they_are_told(top: Path) -> None
 PASSED = "passed"
 
 
-def test_tests_that_passed_and_never_ran_are_found(top: Path) -> None:
+def test_claimed_tests_that_never_ran_are_found(top: Path) -> None:
     quiet = stream({"command": "ls -l"}, {"path": "src/app/parser.py", "content": "pytest"})
     tests = [{"command": word, "status": PASSED} for word in ("pytest -q", "python -m pytest tests/", "npm test")]
     assert claimed(top, quiet, tests=tuple(tests)).unseen == ("pytest -q", "python -m pytest tests/", "npm test")
@@ -142,11 +142,11 @@ def test_tests_that_passed_and_never_ran_are_found(top: Path) -> None:
         ("ls", "my-own-checker --all", PASSED),
     ],
 )
-def test_tests_that_may_have_run_are_believed(top: Path, ran: str, claim: str, status: str) -> None:
+def test_claimed_tests_are_accepted_when_they_may_have_run(top: Path, ran: str, claim: str, status: str) -> None:
     assert claimed(top, stream({"command": ran}), tests=({"command": claim, "status": status},)).unseen == ()
 
 
-def test_where_the_stream_does_not_show_every_command_tests_are_believed(top: Path) -> None:
+def test_claimed_tests_are_accepted_when_the_stream_hides_commands(top: Path) -> None:
     tests = ({"command": "pytest", "status": PASSED},)
     assert claimed(top, stream({"command": "ls"}), tests=tests).unseen == ("pytest",)
     assert claimed(top, stream({"command": "ls"}), tests=tests, tells_tools=False).unseen == ()
@@ -157,7 +157,7 @@ def test_where_the_stream_does_not_show_every_command_tests_are_believed(top: Pa
     assert claimed(top, asked, tests=tests).unseen == ()
 
 
-def test_without_a_result_there_are_no_claims_and_the_piece_is_bounded(top: Path) -> None:
+def test_no_claims_are_recorded_without_a_result(top: Path) -> None:
     ground = Ground(top=str(top), artifacts="/nowhere", started=0.0)
     assert claims_of(None, ground, tracked=set, unknown=lambda _ids: []) == Claims()
     many = claimed(top, files_changed=tuple(f"ghost-{number}-{'x' * 1000}" for number in range(5_000)))

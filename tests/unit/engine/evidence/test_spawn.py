@@ -8,7 +8,7 @@ from fleet.home import Home
 from repositories import make_repository, run_git
 
 
-def test_a_program_is_known_by_its_bytes_whatever_its_times_say(tmp_path: Path) -> None:
+def test_program_is_identified_by_content_and_not_by_time(tmp_path: Path) -> None:
     program = tmp_path / "agent"
     program.write_bytes(b"one")
     first, known = spawn.program_hash(str(program)), len(spawn._hashes)
@@ -20,7 +20,7 @@ def test_a_program_is_known_by_its_bytes_whatever_its_times_say(tmp_path: Path) 
     assert spawn.program_hash(str(tmp_path / "none")) == ""
 
 
-def test_only_the_main_checkout_of_a_repository_is_compared(tmp_path: Path) -> None:
+def test_only_the_main_checkout_is_compared(tmp_path: Path) -> None:
     home = Home(str(tmp_path / "home"))
     repo = make_repository(tmp_path / "repo")
     (repo / "sub").mkdir()

@@ -45,17 +45,17 @@ def test_tools_results_and_errors_are_counted() -> None:
         ((DONE,), ""),
     ],
 )
-def test_a_tool_in_the_middle_of_which_it_ended_is_named(events: tuple[Event, ...], tool: str) -> None:
+def test_tool_that_was_running_at_the_end_is_named(events: tuple[Event, ...], tool: str) -> None:
     assert shown(*events).dangling == tool
 
 
-def test_commands_are_found_wherever_a_coder_puts_them() -> None:
+def test_commands_of_each_coder_are_found() -> None:
     found = shown(use(command="make  check"), use(cmd=["go", "test"]), use(path="a.py"), use(script="x" * 9_000))
     assert found.commands[:2] == ("make  check", "go test") and len(found.commands[2]) == 4_000
     assert found.mentions("a.py") and not found.mentions("b.py")
 
 
-def test_lines_that_are_none_of_ours_do_no_harm() -> None:
+def test_foreign_lines_are_ignored() -> None:
     junk = [
         b"",
         b"{",

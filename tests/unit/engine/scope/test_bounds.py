@@ -46,7 +46,7 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Ground:
     return Ground(tmp_path_factory.mktemp("ground"))
 
 
-def test_each_place_has_its_owner(ground: Ground) -> None:
+def test_each_path_has_an_owner(ground: Ground) -> None:
     bounds, top = ground.bounds(), ground.place.top
     assert {
         path: bounds.whose(path)
@@ -76,11 +76,11 @@ def test_each_place_has_its_owner(ground: Ground) -> None:
     }
 
 
-def test_a_worktree_that_is_made_later_is_one_too(ground: Ground) -> None:
+def test_worktree_created_later_is_recognized(ground: Ground) -> None:
     assert ground.bounds().whose(str(ground.place.path("later"))) == scope.WORKTREE
 
 
-def test_worktrees_that_are_new_or_moved_are_seen(ground: Ground, tmp_path: Path) -> None:
+def test_new_and_moved_worktrees_are_found(ground: Ground, tmp_path: Path) -> None:
     home = Home(str(tmp_path / "fleet"))
     top, own, users = ground.place.top, tmp_path / "fleet" / "worktrees" / "a", tmp_path / "users"
     run_git(top, "worktree", "add", "--quiet", "-b", "own", str(own))
@@ -97,20 +97,20 @@ def test_worktrees_that_are_new_or_moved_are_seen(ground: Ground, tmp_path: Path
         run_git(top, "worktree", "remove", str(path))
 
 
-def test_others_branches_are_known(ground: Ground) -> None:
+def test_branches_of_others_are_known(ground: Ground) -> None:
     bounds = ground.bounds()
     assert bounds.branch == "mine"
     assert sorted(bounds.others) == ["main", "other"]
 
 
-def test_a_place_that_is_reached_through_a_link_has_both_names(ground: Ground, tmp_path: Path) -> None:
+def test_path_through_a_link_has_both_names(ground: Ground, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(ground.place.top)
     bounds = bounds_of(ground.home, ground.task, ground.tree, ground.space.replace(repo=str(link)), ground.env)
     assert bounds.whose(f"{link}/a") == bounds.whose(f"{ground.place.top}/a") == scope.CHECKOUT
 
 
-def test_how_sure_it_is_depends_on_what_and_where(ground: Ground) -> None:
+def test_certainty_depends_on_action_and_path(ground: Ground) -> None:
     bounds, top, user = ground.bounds(), str(ground.place.top), str(ground.user)
     cases = [
         (SURE, DELETES, f"{top}/a"),
@@ -138,7 +138,7 @@ def test_how_sure_it_is_depends_on_what_and_where(ground: Ground) -> None:
     assert [(bounds.judged(verb, path)[0], verb, path) for _, verb, path in cases] == cases
 
 
-def test_all_above_what_must_stay_must_stay(ground: Ground) -> None:
+def test_ancestors_of_protected_paths_are_protected(ground: Ground) -> None:
     bounds = ground.bounds()
     for path in ("/", str(ground.user.parent), str(ground.user), str(ground.place.path("mine").parent)):
         assert bounds.judged(DELETES, path, whole=True)[0] == SURE, path
@@ -147,13 +147,13 @@ def test_all_above_what_must_stay_must_stay(ground: Ground) -> None:
     assert bounds.judged(DELETES, "/elsewhere/a", whole=True, exact=False)[0] == DOUBTFUL
 
 
-def test_a_directory_that_is_no_repository_has_bounds(tmp_path: Path) -> None:
+def test_directory_without_a_repository_has_bounds(tmp_path: Path) -> None:
     bounds = bounds_of(Home(str(tmp_path / "fleet")), str(tmp_path / "task"), str(tmp_path / "work"), None, {})
     assert bounds.judged(WRITES, f"{tmp_path}/work/a")[0] == FINE
     assert bounds.judged(DELETES, f"{tmp_path}/fleet/fleet.db")[0] == SURE
 
 
-def test_a_branch_that_it_has_checked_out_itself_is_nobody_elses(tmp_path: Path) -> None:
+def test_branch_checked_out_by_the_run_belongs_to_it(tmp_path: Path) -> None:
     ground = Ground(tmp_path)
     run_git(Path(ground.tree), "checkout", "--quiet", "-b", "side")
     assert set(ground.bounds().others) == {"main", "other"}

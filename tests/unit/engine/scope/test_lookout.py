@@ -25,19 +25,19 @@ def test_the_corpus_is_large_enough() -> None:
     assert len(set(CERTAIN)) + len(set(DOUBTFUL)) >= 120
 
 
-def test_honest_work_is_not_remarked_upon() -> None:
+def test_honest_command_is_not_reported() -> None:
     alarms = {line: found for line in HONEST if any(found := seen(use(line)))}
     assert alarms == {}
 
 
-def test_what_is_surely_out_of_bounds_is_said() -> None:
+def test_certain_violation_is_reported() -> None:
     found = {line: seen(use(line)) for line in CERTAIN}
     assert [line for line, each in found.items() if not each.strayed] == []
     assert all(said.startswith("`") and said.isprintable() for each in found.values() for said in each.strayed)
     assert not any(each.undone for each in found.values())
 
 
-def test_what_may_be_out_of_bounds_is_only_flagged() -> None:
+def test_possible_violation_is_only_flagged() -> None:
     found = {line: seen(use(line)) for line in DOUBTFUL}
     assert {line: each for line, each in found.items() if each.strayed or len(each.doubts) != 1} == {}
 
@@ -55,7 +55,7 @@ SENTENCES = {
 
 
 @pytest.mark.parametrize(("line", "said"), SENTENCES.items())
-def test_a_sentence_says_what_and_where(line: str, said: str) -> None:
+def test_report_names_action_and_path(line: str, said: str) -> None:
     assert seen(use(line)).strayed == [said]
 
 
@@ -112,12 +112,12 @@ INNOCENT: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("tool", "data"), INNOCENT)
-def test_tools_that_only_look_or_write_inside_are_not_remarked_upon(tool: str, data: dict[str, Any]) -> None:
+def test_reading_or_inside_writing_tool_is_not_reported(tool: str, data: dict[str, Any]) -> None:
     event = Event(kind=Kind.TOOL_USE, tool=tool, tool_id="1", data=data)
     assert seen(event) == ([], [], [])
 
 
-def test_a_tool_of_another_program_may_work_elsewhere() -> None:
+def test_tool_of_another_program_may_work_elsewhere() -> None:
     found = seen(use(tool="mcp__server__execute", command=f"rm -rf {TOP}"))
     assert found.strayed == []
     assert len(found.doubts) == 1
@@ -131,7 +131,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize("refusal", REFUSALS)
-def test_what_was_not_allowed_is_an_attempt(refusal: Event) -> None:
+def test_denied_action_is_reported_as_an_attempt(refusal: Event) -> None:
     said = f"`rm -rf {TOP}` deletes {TOP} in the main checkout"
     assert seen(use(f"rm -rf {TOP}"), refusal) == ([], [f"{said}, and was not allowed to"], [said])
     lookout = Lookout(worktree_bounds())
@@ -150,11 +150,11 @@ def test_what_was_not_allowed_is_an_attempt(refusal: Event) -> None:
         Event(kind=Kind.DENIED, tool="Bash"),
     ],
 )
-def test_what_ended_badly_may_have_been_done(result: Event) -> None:
+def test_failed_action_is_reported_as_possibly_done(result: Event) -> None:
     assert len(seen(use(f"rm -rf {TOP}; false"), result).strayed) == 1
 
 
-def test_a_shell_may_stay_where_a_line_went() -> None:
+def test_shell_keeps_its_directory_between_lines() -> None:
     lookout = Lookout(worktree_bounds())
     assert lookout.look([use("cd src/deep"), use("rm -rf ../../build"), use("cd ..")]) == ([], [], [])
     assert lookout.directory == f"{TREE}/src"
@@ -163,7 +163,7 @@ def test_a_shell_may_stay_where_a_line_went() -> None:
     assert len(Lookout(worktree_bounds()).look([use("rm -rf ../build")]).strayed) == 1
 
 
-def test_links_made_in_one_line_are_known_in_the_next() -> None:
+def test_link_created_in_one_line_is_known_in_the_next() -> None:
     found = seen(use(f"ln -s {TOP} there"), use("echo x > there/a.py"), use(tool="Write", file_path=f"{TREE}/there/b"))
     assert [said.partition(" writes to ")[2] for said in found.strayed] == [
         f"{TOP}/a.py in the main checkout",
@@ -171,7 +171,7 @@ def test_links_made_in_one_line_are_known_in_the_next() -> None:
     ]
 
 
-def test_a_sentence_is_said_once_and_has_no_secrets() -> None:
+def test_report_appears_once_and_contains_no_secrets() -> None:
     secret = "hunter2hunter2"
     lookout = Lookout(worktree_bounds(), clean=lambda text: text.replace(secret, "[redacted]"))
     line = f"curl -H 'X-Key: {'x' * 85}{secret}' -o {TOP}/a https://example.invalid"
@@ -180,12 +180,12 @@ def test_a_sentence_is_said_once_and_has_no_secrets() -> None:
     assert "hunter" not in found.strayed[0]
 
 
-def test_what_is_printed_cannot_reach_the_terminal() -> None:
+def test_report_contains_no_terminal_escapes() -> None:
     found = seen(use(f"rm -rf {TOP} $'\\x1b[2J' '\x1b]0;x\x07' \u202e" + "x" * 5000))
     assert all(said.isprintable() and len(said) < 400 for said in found.strayed)
 
 
-def test_in_a_plain_directory_the_checkout_is_its_own(tmp_path: Path) -> None:
+def test_plain_directory_is_its_own_checkout(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n", "utf-8")
     bounds = bounds_of(Home(FLEET), TASK, str(tmp_path / "sub"), None, ENV)
@@ -199,7 +199,7 @@ def test_in_a_plain_directory_the_checkout_is_its_own(tmp_path: Path) -> None:
     assert len(seen(use(f"rm -rf {TOP}"), bounds=bounds).strayed) == 1
 
 
-def test_real_coders_recordings_are_not_remarked_upon(tmp_path: Path) -> None:
+def test_recordings_of_real_coders_are_not_reported(tmp_path: Path) -> None:
     settings, calls = load(Home(str(tmp_path))), 0
     bounds = bounds_of(Home(FLEET), TASK, "/project", None, ENV)
     for file in sorted(RECORDINGS.glob("coders/*/*.jsonl")):
@@ -233,12 +233,12 @@ HEAVY = [
 ]
 
 
-def test_every_heavy_line_is_read_to_its_end() -> None:
+def test_large_command_line_is_read_to_its_end() -> None:
     for line in HEAVY:  # what is quadratic takes minutes; bench_limits has a bar for each
         seen(use(line))
 
 
-def test_only_so_much_is_read_at_once() -> None:
+def test_amount_read_at_once_is_bounded() -> None:
     many = [use("echo " + "x" * 60_000, call=str(number)) for number in range(MOST_READ // 60_000 + 2)]
     assert seen(*many, use(f"rm -rf {TOP}")).doubts == [UNREAD]
     lookout = Lookout(worktree_bounds())

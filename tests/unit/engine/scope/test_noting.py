@@ -17,7 +17,7 @@ def a_run(**said: Any) -> Run:
     return Run(id="a/1", task_id="a", number=1, epoch=1, owner="o", workspace="/w", started_at=AT, **said)
 
 
-def test_what_is_sure_is_noted_and_what_is_not_is_flagged() -> None:
+def test_certain_violation_is_noted_and_a_possible_one_flagged() -> None:
     run = noted(a_run(folded=encode({"text": "x"})), Seen(["one"], ["two"], []), "/w")
     assert run.notes == {"text": "x", "strayed": ["one"]}
     assert run.flagged == ["two"]
@@ -26,24 +26,24 @@ def test_what_is_sure_is_noted_and_what_is_not_is_flagged() -> None:
     assert again.flagged == ["two"]
 
 
-def test_a_run_of_which_nothing_was_seen_is_the_same_one() -> None:
+def test_run_without_remarks_is_unchanged() -> None:
     run = a_run(folded=encode({"strayed": ["one"]}))
     assert noted(run, Seen([], [], []), "/w") is run
 
 
-def test_what_was_not_allowed_is_taken_back() -> None:
+def test_note_of_a_denied_action_is_withdrawn() -> None:
     run = a_run(folded=encode({"strayed": ["one", "two"]}))
     assert strayed_in(noted(run, Seen([], ["one, and was not allowed to"], ["one"]), "/w")) == ["two"]
 
 
-def test_no_more_is_kept_than_fits() -> None:
+def test_size_of_notes_is_bounded() -> None:
     many = [str(number) for number in range(100)]
     run = noted(a_run(flags=encode(["earlier"])), Seen(many, many, []), "/w")
     assert strayed_in(run) == many[:MOST_STRAYED]
     assert run.flagged == ["earlier", *many[: MOST_FLAGS - 1]]
 
 
-def test_it_outlives_what_is_folded_later_and_tells_where_the_shell_is() -> None:
+def test_notes_survive_later_folding_and_keep_the_shell_directory() -> None:
     run = noted(a_run(), Seen(["one"], [], []), "/w/sub")
     run = fold(run, [Event(kind=Kind.TEXT, text="x"), Event(kind=Kind.RESULT, ok=True)], AT)
     assert run.notes["shell"] == "/w/sub"
@@ -51,5 +51,5 @@ def test_it_outlives_what_is_folded_later_and_tells_where_the_shell_is() -> None
     assert "shell" not in noted(run, Seen([], [], []), "/w").notes
 
 
-def test_notes_that_somebody_spoilt_are_none() -> None:
+def test_damaged_notes_are_ignored() -> None:
     assert strayed_in(a_run(folded=encode({"strayed": "x"}))) == []

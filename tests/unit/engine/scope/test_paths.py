@@ -21,7 +21,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("changed", "allow", "protect", "told"), CASES)
-def test_each_file_out_of_bounds_is_told(
+def test_each_file_out_of_bounds_is_named(
     changed: list[str], allow: list[str], protect: list[str], told: list[str]
 ) -> None:
     found = strays(changed, allow=allow, protect=protect)
@@ -29,20 +29,20 @@ def test_each_file_out_of_bounds_is_told(
     assert all(f"it changed {path}," in said for path, said in zip(told, found, strict=True))
 
 
-def test_a_sentence_says_which_rule() -> None:
+def test_report_names_the_rule() -> None:
     assert strays(["a/b", "c"], allow=["a/"], protect=["b"]) == (
         "it changed a/b, which is protected by 'b'",
         "it changed c, which is not among what it may change",
     )
 
 
-def test_many_are_counted_and_not_all_told() -> None:
+def test_many_files_are_counted_and_cut() -> None:
     found = strays([f"f{n}" for n in range(MOST + 500)], allow=["src/"], protect=[])
     assert len(found) == MOST + 1
     assert found[-1] == "and 500 more of its changes are out of bounds"
 
 
-def test_a_name_cannot_write_to_the_terminal_or_fill_a_page() -> None:
+def test_file_name_cannot_control_the_terminal_or_fill_a_page() -> None:
     (said,) = strays(["\x1b[2Jx\n\u202e" + "y" * 5000], allow=["src/"], protect=[])
     assert said.isprintable()
     assert len(said) < 250

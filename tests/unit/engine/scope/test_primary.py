@@ -61,7 +61,7 @@ CHANGES: list[tuple[str, Callable[[Path], object], str]] = [
 
 
 @pytest.mark.parametrize(("change", "said"), [case[1:] for case in CHANGES], ids=[case[0] for case in CHANGES])
-def test_a_change_is_told(place: Place, change: Callable[[Path], object], said: str) -> None:
+def test_change_of_the_main_checkout_is_reported(place: Place, change: Callable[[Path], object], said: str) -> None:
     before = primary.mark(place.view)
     change(place.top)
     found = primary.strays(before, primary.mark(place.view))
@@ -114,13 +114,13 @@ HARMLESS: list[tuple[str, Callable[[Path], object]]] = [
 
 
 @pytest.mark.parametrize("change", [case[1] for case in HARMLESS], ids=[case[0] for case in HARMLESS])
-def test_what_changes_nothing_is_not_told(place: Place, change: Callable[[Path], object]) -> None:
+def test_irrelevant_change_is_not_reported(place: Place, change: Callable[[Path], object]) -> None:
     before = primary.mark(place.view)
     change(place.top)
     assert primary.strays(before, primary.mark(place.view)) == []
 
 
-def test_what_was_dirty_before_and_stays_so_is_not_told(place: Place) -> None:
+def test_unchanged_dirty_file_is_not_reported(place: Place) -> None:
     _write(place.top, "file1.txt", "mine\n")
     _write(place.top, "notes.txt", "mine\n")
     run_git(place.top, "rm", "-q", "--cached", "file2.txt")
@@ -130,7 +130,7 @@ def test_what_was_dirty_before_and_stays_so_is_not_told(place: Place) -> None:
     assert primary.changed(before, primary.mark(place.view)) == ["file1.txt"]
 
 
-def test_marking_changes_nothing_and_runs_nothing_of_theirs(place: Place, tmp_path: Path) -> None:
+def test_marking_changes_nothing_and_runs_no_user_program(place: Place, tmp_path: Path) -> None:
     for name in ("core.fsmonitor", "filter.x.clean", "core.hooksPath"):
         run_git(place.top, "config", name, f"touch {tmp_path}/ran;")
     _write(place.top, ".gitattributes", "* filter=x\n")
@@ -143,7 +143,7 @@ def test_marking_changes_nothing_and_runs_nothing_of_theirs(place: Place, tmp_pa
     assert not list(Path(place.view.path).glob("primary-*"))
 
 
-def test_settings_that_hide_behind_a_branch_are_seen(place: Place) -> None:
+def test_settings_hidden_behind_a_branch_section_are_found(place: Place) -> None:
     config = place.top / ".git" / "config"
     whole = config.read_text("utf-8")
     before = primary.mark(place.view)
@@ -156,7 +156,7 @@ def test_settings_that_hide_behind_a_branch_are_seen(place: Place) -> None:
         assert primary.strays(before, primary.mark(place.view)) == ["the repository's .git/config changed while it ran"]
 
 
-def test_a_bare_repository_and_an_empty_one_have_marks(tmp_path: Path) -> None:
+def test_bare_and_empty_repositories_have_marks(tmp_path: Path) -> None:
     run_git(tmp_path, "init", "-q", "--bare", "bare.git")
     run_git(tmp_path, "init", "-q", "empty")
     for name in ("bare.git", "empty"):
@@ -166,7 +166,7 @@ def test_a_bare_repository_and_an_empty_one_have_marks(tmp_path: Path) -> None:
         assert primary.strays(before, primary.mark(view)) == []
 
 
-def test_names_of_any_bytes_and_very_many_files(place: Place) -> None:
+def test_file_names_of_any_bytes_and_many_files_are_marked(place: Place) -> None:
     Path(os.fsdecode(os.fsencode(place.top) + b"/\xff\xfe")).write_text("x", "utf-8")
     for number in range(primary.MOST_FILES + 50):
         _write(place.top, f"new/{number:04}")
@@ -176,7 +176,7 @@ def test_names_of_any_bytes_and_very_many_files(place: Place) -> None:
     assert primary.strays(before, primary.mark(place.view)) == ["the main checkout changed while it ran"]
 
 
-def test_what_fleet_itself_merged_is_not_told(place: Place) -> None:
+def test_merge_by_fleet_is_not_reported(place: Place) -> None:
     before = primary.mark(place.view)
     new = commit(place.top, "file1.txt", "merged\n")
     (told,) = primary.since(place.home, place.view, before, "work")
@@ -195,14 +195,14 @@ def test_what_fleet_itself_merged_is_not_told(place: Place) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "no json", "[]", "{}", '{"files": 7, "head": null}'])
-def test_a_mark_that_is_missing_or_broken_tells_nothing(place: Place, text: str) -> None:
+def test_missing_or_broken_mark_reports_nothing(place: Place, text: str) -> None:
     now = primary.mark(place.view)
     assert primary.strays("", now) == primary.strays(now, "") == []
     primary.strays(text, now)  # whatever it says: no error
     primary.strays(now, text)
 
 
-def test_a_repository_that_is_gone_has_no_mark(tmp_path: Path) -> None:
+def test_missing_repository_has_no_mark(tmp_path: Path) -> None:
     top = make_repository(tmp_path / "project")
     view = View(Home(str(tmp_path / "home")), find_repository(str(top)))
     top.rename(tmp_path / "elsewhere")

@@ -36,7 +36,7 @@ SCRIPTS = {
 
 
 @pytest.mark.parametrize("command", SCRIPTS)
-def test_scripts_that_judge_are_told_from_what_is_judged(command: str) -> None:
+def test_judging_scripts_differ_from_judged_files(command: str) -> None:
     assert named_by(command).scripts == SCRIPTS[command]
 
 
@@ -51,12 +51,12 @@ def test_scripts_that_judge_are_told_from_what_is_judged(command: str) -> None:
         ("bundle exec rake", "Rakefile"),
     ],
 )
-def test_the_files_that_tools_obey_are_known(command: str, obeyed: str) -> None:
+def test_configuration_files_of_tools_are_known(command: str, obeyed: str) -> None:
     assert obeyed in named_by(command).obeyed
     assert obeyed not in named_by("pytest").obeyed
 
 
-def test_modules_and_where_they_are_looked_for() -> None:
+def test_modules_and_their_search_paths_are_found() -> None:
     named = named_by("cd lib; python3 -m pytest.x; python3 tools/check.py")
     assert named.modules == {"pytest"}
     assert named.folders == {"", "lib", "lib/tools"}

@@ -52,7 +52,7 @@ WELL = {
 
 
 @pytest.mark.parametrize("name", WELL)
-def test_what_ends_well_is_counted_and_not_doubted(name: str) -> None:
+def test_counts_of_a_successful_run_are_read_without_doubt(name: str) -> None:
     command, output, count = WELL[name]
     assert counted(output) == (Count(*count) if count else None)
     assert doubts(command, output) == ()
@@ -97,12 +97,12 @@ DOUBTED = {
 
 
 @pytest.mark.parametrize("name", DOUBTED)
-def test_an_end_with_0_that_proves_little_is_doubted(name: str) -> None:
+def test_exit_code_0_that_proves_little_is_doubted(name: str) -> None:
     command, output, words = DOUBTED[name]
     assert doubts(command, output) == words
 
 
-def test_a_hostile_output_takes_no_time() -> None:
+def test_hostile_output_is_parsed_quickly() -> None:
     for output in (
         "1 passed, " * 20_000,
         "1 111 " * 40_000,

@@ -94,14 +94,14 @@ CONTESTED = {
 
 
 @pytest.mark.parametrize("name", CONTESTED)
-def test_changes_to_what_judges_are_contested(name: str) -> None:
+def test_changes_of_judging_files_are_contested(name: str) -> None:
     before, after = CONTESTED[name]
     found = judge(before, after)
     assert set(found.contested) == {path for path in {*before, *after} if before.get(path) != after.get(path)}
     assert all(found.contested[path] == _entry(before.get(path)) for path in found.contested)
 
 
-def test_a_makefile_and_a_script_are_contested_where_the_command_obeys_them() -> None:
+def test_makefile_or_script_is_contested_when_the_command_uses_it() -> None:
     assert set(judge({"Makefile": "1"}, {"Makefile": "2", "GNUmakefile": "3"}, "make test").contested) == {
         "Makefile",
         "GNUmakefile",
@@ -110,7 +110,7 @@ def test_a_makefile_and_a_script_are_contested_where_the_command_obeys_them() ->
     assert set(judge({}, {"ci/json.py": "1"}, "python3 ci/check.py").contested) == {"ci/json.py"}
 
 
-def test_the_script_and_what_is_protected_are_taken_from_the_base() -> None:
+def test_script_and_protected_files_are_taken_from_the_base() -> None:
     before = {"verify.sh": "1", "tests/test_a.py": TEST, "golden/a": "1", "src/a.py": "1"}
     after = {"verify.sh": "2", "tests/test_b.py": TEST, "golden/b": "1", "src/a.py": "2"}
     found = judge(before, after, "./verify.sh", ("golden/", "tests/"))
@@ -121,12 +121,12 @@ def test_the_script_and_what_is_protected_are_taken_from_the_base() -> None:
     assert (found.contested, found.tests) == ({}, {})
 
 
-def test_a_test_that_the_command_names_is_a_test_and_not_the_script() -> None:
+def test_test_file_named_by_the_command_is_a_test_and_not_the_script() -> None:
     found = judge({"tests/test_a.py": "1"}, {"tests/test_a.py": "2"}, "python3 tests/test_a.py")
     assert (set(found.contested), found.restored) == ({"tests/test_a.py"}, {})
 
 
-def test_tests_of_the_tip_are_for_the_base_and_without_them_are_those_of_the_base() -> None:
+def test_base_is_judged_by_tests_of_the_tip_and_by_its_own_without_them() -> None:
     before = {"tests/test_a.py": "1", "tests/test_gone.py": "1"}
     after = {"tests/test_a.py": "2", "tests/test_new.py": "1", "conftest.py": "x"}
     found = judge(before, after)
@@ -152,18 +152,18 @@ def test_tests_of_the_tip_are_for_the_base_and_without_them_are_those_of_the_bas
         ("import os\nos._exit(0)\n", "app.py can end its test runner early"),
     ],
 )
-def test_code_that_could_fool_its_tests_is_doubted_where_the_branch_brought_it(text: str, words: str) -> None:
+def test_code_that_could_fool_its_tests_is_doubted_when_the_branch_added_it(text: str, words: str) -> None:
     assert judge({"app.py": ""}, {"app.py": text}).doubts == (words,)
     assert judge({"app.py": text}, {"app.py": text + "# more\n"}).doubts == ()
 
 
-def test_a_hostile_text_takes_no_time() -> None:
+def test_hostile_text_is_parsed_quickly() -> None:
     long = 128 * 1024
     for text in ("unittest." * (long // 9), "def __eq__(" * (long // 11), "def __eq__(a):" + "\n" * long, "x" * long):
         judge({"app.py": ""}, {"app.py": text, "tests/test_a.py": text})
 
 
-def test_what_is_too_large_to_be_looked_into_is_contested_where_it_judges() -> None:
+def test_unreadably_large_file_is_contested_when_it_judges() -> None:
     names = ("tests/test_a.py", "pyproject.toml", "src/a.py")
     changes = [Change(name, None, Entry(FILE, "x")) for name in names]
     found = judged(Wants("pytest", (), TESTS), changes, lambda _: None)
