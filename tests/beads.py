@@ -1,4 +1,4 @@
-"""The real bd for tests: each version that `make test` built, and homes of their own, copied from one that was made."""
+"""The real bd for tests: each version that `make test` built, and homes copied from a prepared one."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from fleet.store.beads import BeadsStore
 from fleet.store.beads_mirror import SEEN
 from needs import require
 
-#: Where `make test` put the programs: a folder for each version, with `bd` and a home that it made.
+#: The folder in which `make test` put the programs: for each version, `bd` and a home that it made.
 FOLDER = os.environ.get("FLEET_TEST_BD", "")
-#: One of each family: claims that expire and are guarded, and those before.
+#: One version of each family: with expiring, guarded claims, and without.
 NEW, OLD = "v1.3.0", "v1.1.2"
-#: Parameters for a test with each of them. Only `make soak` runs the older one.
+#: Parameters for a test with each version. Only `make soak` runs the older one.
 VERSIONS = [NEW, pytest.param(OLD, marks=pytest.mark.soak("queues"))]
 
-#: What bd cannot hold, by the tests of queues' common promises that it does not keep: they are seen to fail.
+#: Promises of queues that bd cannot keep, by the name of their common test. These tests must fail.
 DIFFERENT = {
     "test_task_is_returned_unchanged": "no task is both ephemeral and without history",
     "test_every_field_can_be_changed_except_the_blocked_state": "the same",
@@ -35,12 +35,12 @@ DIFFERENT = {
     "test_sum_of_costs_has_an_upper_bound": "bd gives out no task that the same transaction made",
     "test_live_runs_are_returned_oldest_first_by_owner": "bd gives no task to somebody without a name",
 }
-#: The same of a bd before 1.3 alone.
+#: More such promises for a bd before 1.3.
 DIFFERENT_OLD = {
     "test_child_numbers_continue_after_the_highest": "children are counted only of a parent that is there",
 }
 
-#: What comes back from bd as it went into the metadata of a task.
+#: Values that bd returns unchanged in the metadata of a task.
 HELD: list[Any] = [
     0,
     -1,
@@ -59,12 +59,12 @@ HELD: list[Any] = [
     2**60,
 ]
 HELD += [-(2**63), 10**18, 10**22, 10**23, 1e21, 1794994930026341120, {"a": [1, {"b": 2.5}]}, []]
-#: And those that it tells otherwise, or not at all.
+#: Values that bd changes or refuses.
 CHANGED = [2**53 + 1, -(2**53) - 1, 1794994930026341016, 2**63 - 1, 2**63, 2**64 - 1, 2**70, 1e23, 1.5e300, 10**400]
 
 
 def sort_out(items: list[pytest.Item]) -> None:
-    """Mark tests with beads: those left to `make soak`, and those of what bd cannot hold, which must fail."""
+    """Mark tests with beads: some run only in `make soak`, and those of DIFFERENT must fail."""
     for item in items:
         spec = getattr(item, "callspec", None)
         kind = str(spec.params.get("store")) if spec is not None else ""
@@ -79,7 +79,7 @@ def sort_out(items: list[pytest.Item]) -> None:
 
 
 def program(version: str = NEW) -> str:
-    """The bd of a version; without it the test is not exercised."""
+    """Return the path of bd in this version. Skips the test if bd is missing."""
     path = Path(FOLDER, version, "bd")
     require(path.is_file() if FOLDER else False, f"bd {version}")
     return str(path)
@@ -87,31 +87,31 @@ def program(version: str = NEW) -> str:
 
 @functools.cache
 def _met(version: str) -> Path:
-    """A home whose store was opened once, so that the next one need not ask bd what it is."""
+    """Return a home whose store was opened once, so that later stores need not ask bd about itself."""
     os.environ["FLEET_BD"] = program(version)
     home = Path(tempfile.mkdtemp(prefix="fleet-bd-"))
     leftovers.at_end.callback(shutil.rmtree, home, ignore_errors=True)
     store = BeadsStore(str(home / "fleet.db"), str(beads_in(home, version)), make=True)
-    store.config.set("status.custom", "of_my_own,mine,review")  # bd has no status and no type that it was not told of
+    store.config.set("status.custom", "of_my_own,mine,review")  # bd has only statuses and types that were configured
     store.config.set("types.custom", "of-my-own,merge-request,agent,role,rig")
     store.config.set(SEEN, None)
     store.close()
     again = BeadsStore(str(home / "fleet.db"), str(home / ".beads"))
-    again.mirror.bd.run("flatten", "--force")  # else each call reads the forty commits that made the tables
-    again.tasks.count(Filter())  # it takes all for others' writes, and so need not look a second time
+    again.mirror.bd.run("flatten", "--force")  # otherwise each call reads the forty commits that made the tables
+    again.tasks.count(Filter())  # counts all changes as those of others, so that a second read is unnecessary
     again.close()
     return home
 
 
 def store_in(home: Path, version: str, clock: Callable[[], datetime]) -> BeadsStore:
-    """A store without tasks, in a folder of its own."""
+    """Return a store without tasks in a new folder."""
     os.environ["FLEET_BD"] = program(version)
     shutil.copytree(_met(version), home, dirs_exist_ok=True)
     return BeadsStore(str(home / "fleet.db"), str(home / ".beads"), now=clock)
 
 
 def beads_in(home: Path, version: str = NEW) -> Path:
-    """A `.beads` folder with no tasks in a home."""
+    """Put a `.beads` folder without tasks into a home. Return the folder."""
     program(version)
     shutil.copytree(Path(FOLDER, version, "home", ".beads"), home / ".beads")
     return home / ".beads"

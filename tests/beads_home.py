@@ -1,4 +1,4 @@
-"""A home whose tasks bd has, with a supervisor, watched through bd itself."""
+"""A home whose tasks are in beads, with a supervisor, watched through bd itself."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ from supervised import Supervised
 
 
 class BeadsHome(Supervised):
-    """A home whose tasks bd has, watched through bd itself."""
+    """A home whose tasks are in beads, watched through bd itself."""
 
     def __init__(self, fleet: Program, version: str) -> None:
         fleet.home.mkdir(mode=0o700)
@@ -21,13 +21,13 @@ class BeadsHome(Supervised):
         self.set("supervisor.claim_seconds=60", "supervisor.start_interval_seconds=0")
 
     def bd(self, *argv: str, actor: str = "human") -> Any:
-        """What the real bd answers, asked without fleet."""
+        """Return the answer of the real bd, without fleet."""
         env = self.fleet.env | {"BEADS_DIR": f"{self.fleet.home}/.beads", "BEADS_ACTOR": actor}
         done = subprocess.run([self.program, *argv, "--json"], env=env, cwd=self.fleet.cwd, capture_output=True)
         assert done.returncode == 0, done
         return json.loads(done.stdout)
 
     def shown(self, key: str) -> dict[str, Any]:
-        """A task as bd shows it."""
+        """Return a task as bd shows it."""
         found: dict[str, Any] = self.bd("show", key)[0]
         return found

@@ -1,4 +1,4 @@
-"""Things tests talk about, made with as little said as a test needs."""
+"""Builders of test data with defaults for everything that a test does not set."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -23,12 +23,12 @@ class FakeClock:
         return self._now
 
     def advance(self, step: timedelta) -> None:
-        """Let time pass, or turn it back."""
+        """Move the clock forward, or back."""
         self._now += step
 
 
 def a_task(**changes: Any) -> Task:
-    """A task like any other, but for what the test says of it; ids grow, so that later ones sort last."""
+    """Return a task with defaults for all other fields. Ids grow, so that later tasks sort last."""
     number = next(_numbers)
     given: dict[str, Any] = {"id": f"fleet-{number:06}", "title": f"task {number}", "created_at": NOON}
     given |= changes
@@ -39,12 +39,12 @@ def a_task(**changes: Any) -> Task:
 
 
 def an_edge(task: Task | str, needs: Task | str, type: str = BLOCKS, **changes: Any) -> Edge:
-    """`task` needs `needs`, or belongs to it."""
+    """Return an edge by which `task` depends on `needs`, or belongs to it."""
     return Edge(**{"task": _id(task), "needs": _id(needs), "type": type, "created_at": NOON, **changes})
 
 
 def a_comment(task: Task | str, **changes: Any) -> Comment:
-    """Somebody's word about a task."""
+    """Return a comment on a task."""
     number = next(_numbers)
     given = {"id": f"comment-{number:06}", "author": "ada", "text": "well", "created_at": NOON}
     return Comment(**{"task_id": _id(task), **given, **changes})

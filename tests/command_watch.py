@@ -1,4 +1,4 @@
-"""Who could read a text in a command line: every process of the machine is looked at, as often as can be."""
+"""A watch on all command lines of the machine, to see if another user could read a text in one."""
 
 import os
 import threading
@@ -10,7 +10,7 @@ from supervised import commands
 
 @contextmanager
 def watched(secret: str) -> Iterator[list[str]]:
-    """Watch the command lines of all processes; yields those that hold the secret."""
+    """Watch the command lines of all processes. Yields those that contain the secret."""
     found: list[str] = []
     over = threading.Event()
 

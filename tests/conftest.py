@@ -1,4 +1,4 @@
-"""What every test has: the program in a home of its own. What a run has: a folder, and a summary at its end."""
+"""Fixtures of every test, such as the program in its own home; and the folder and the summary of a run."""
 
 import gc
 import os
@@ -18,22 +18,22 @@ __all__ = ["fleet"]
 pytest_plugins = ["soak"]
 
 isolate()
-settings.register_profile("steady", settings(), deadline=None)  # a busy machine is not a bug
+settings.register_profile("steady", settings(), deadline=None)  # a busy machine is not a fault
 settings.load_profile("steady")
 
 # The first words of the reason that `needs.require` gives.
 MARK = "not exercised: "
-#: The first words of the name of a property that is a table, to be shown when all is over.
+#: The prefix of properties that are tables, shown at the end of a run.
 TABLE = "table: "
-#: Ends of a run after which nobody wants to look at its files.
+#: Exit codes of runs whose files need not be kept.
 GREEN = (pytest.ExitCode.OK, pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED)
 
-# Of the process that starts the workers, or that runs all tests itself.
+# Only in the process that starts the workers, or that runs all tests itself.
 RUN = pytest.StashKey[leftovers.Run]()
 FOUND = pytest.StashKey[list[str]]()
 KEEP = pytest.StashKey[bool]()
 
-# Whoever runs this in the background may have these ignored, which every program here would inherit.
+# A parent in the background may ignore these signals, and every program started here would inherit that.
 for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
     if signal.getsignal(_number) == signal.SIG_IGN:
         signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
@@ -44,15 +44,15 @@ sys.dont_write_bytecode = False
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the folder of the run, which workers get with their environment."""
-    gc.disable()  # Nothing that is made to collect tests is garbage: this halves the time.
+    """Create the folder of the run, which workers get through their environment."""
+    gc.disable()  # Collecting tests creates no garbage: this halves the time.
     if not hasattr(config, "workerinput"):
         run = config.stash[RUN] = leftovers.Run()
         config.option.basetemp = config.option.basetemp or run.folder / "t"
 
 
 def pytest_collection_finish() -> None:
-    """Count costs from here on, and look for garbage only among what is made from here on."""
+    """Count costs, and collect garbage, only from here on."""
     gc.freeze()
     gc.enable()
     costs.count_cpu()
@@ -82,7 +82,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Show the tables, what the tests cost, what was left out, and what was left behind."""
+    """Show the tables, the costs, skipped tests and leftovers."""
     for title, text in tables(terminalreporter).items():
         terminalreporter.section(title)
         terminalreporter.write_line(text)
@@ -103,27 +103,27 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Remove what is left of the run."""
+    """Remove the folder of the run."""
     if RUN in config.stash:
         config.stash[RUN].close(keep=config.stash.get(KEEP, False))
 
 
 def not_exercised(reporter: pytest.TerminalReporter) -> list[str]:
-    """What tests could not use for want of something on this machine, each named once."""
+    """Return the names of missing programs that tests needed, each once."""
     reports = (report for kind in ("skipped", "failed", "error") for report in reporter.stats.get(kind, []))
     reasons = (_reason(report) for report in reports)
     return sorted({reason.partition(MARK)[2].splitlines()[0] for reason in reasons if MARK in reason})
 
 
 def tables(reporter: pytest.TerminalReporter) -> dict[str, str]:
-    """The tables that tests recorded, by their titles."""
+    """Return the tables that tests recorded, by title."""
     reports = (report for kind in ("passed", "failed") for report in reporter.stats.get(kind, []))
     told = (pair for report in reports for pair in getattr(report, "user_properties", ()))
     return {name.removeprefix(TABLE): str(text) for name, text in told if name.startswith(TABLE)}
 
 
 def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
-    # A skip is (path, line, reason), which a worker sends as a list; a failure knows the message of its exception.
+    # A skip is (path, line, reason), which a worker sends as a list; a failure has the message of its exception.
     if isinstance(report.longrepr, tuple | list):
         return str(report.longrepr[-1])
     crash = getattr(report.longrepr, "reprcrash", None)

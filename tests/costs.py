@@ -6,7 +6,7 @@ from itertools import chain
 
 import pytest
 
-#: The name of the property of a report that says what a part of a test cost.
+#: The name of the report property with the costs of a part of a test.
 CPU = "cpu seconds"
 #: CPU seconds of programs that this process started but is not the parent of. Their helpers add them here.
 elsewhere = 0.0

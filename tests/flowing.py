@@ -1,4 +1,4 @@
-"""Workflows of agents that do what they are told, in a small repository: made in a line, and looked at from outside."""
+"""Workflows of agents that run shell lines, in a small repository, watched from outside."""
 
 import json
 from typing import Any
@@ -14,31 +14,31 @@ __all__ = ["at_home"]
 
 @pytest.fixture
 def home(at_home: Terminals) -> Terminals:
-    """Fleet in a small repository, whose agents do what they are told, and are told apart by their stage."""
+    """Return fleet in a small repository, whose agents run shell lines and are identified by their stage."""
     use_shell_coder(at_home)
     at_home.fleet.env |= {"FLEET_DEFAULT_EXECUTOR": "shell"}
     return at_home
 
 
 def handing_in(**told: Any) -> str:
-    """A step that writes a result."""
+    """Return a step that writes a result."""
     return f"echo '{json.dumps(told)}' > \"$FLEET_ARTIFACT_DIR/result.json\""
 
 
 def stage(name: str, *steps: str, **more: Any) -> dict[str, Any]:
-    """A stage whose agent does these."""
+    """Return a stage whose agent runs these steps."""
     return {"name": name, "prompt_template": orders(*steps), **more}
 
 
 def written(home: Terminals, *stages: dict[str, Any], **more: Any) -> str:
-    """A file with these stages."""
+    """Write a file with these stages. Return its path."""
     path = home.fleet.user / "flow.json"
     path.write_text(json.dumps({"name": "flow", "stages": stages, **more}))
     return str(path)
 
 
 def ran(home: Terminals, *stages: dict[str, Any], code: int = 0, **more: Any) -> dict[str, Any]:
-    """The workflow of these stages, once nothing more happens to it."""
+    """Run the workflow of these stages to its end. Return its status."""
     done = home.fleet("workflow", "run", written(home, *stages, **more), "--wait", "--json")
     assert done.code == code, (done, home.describe())
     found: dict[str, Any] = json.loads(done.out)
@@ -58,7 +58,7 @@ def branch_of(flow: dict[str, Any], name: str) -> str:
 
 
 def heard(home: Terminals, flow: dict[str, Any], name: str) -> str:
-    """What the agent of a stage was told."""
+    """Return the prompt that the agent of a stage received."""
     return (home.fleet.home / "tasks" / task_of(flow, name) / "heard").read_text()
 
 

@@ -1,4 +1,4 @@
-"""Workflows for tests: data made with as little said as a test needs, and what comes of it."""
+"""Workflows for tests: data with defaults for everything that a test does not set, and their plans or faults."""
 
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,12 @@ from fleet.workflows.checking import Known
 from fleet.workflows.faults import BadWorkflow, Fault
 from fleet.workflows.planning import plan_from_data, plan_from_file
 
-#: For tests over made-up data: a slow machine is no fault.
+#: For tests over generated data: a slow machine is not a fault.
 MADE_UP = settings(deadline=None, max_examples=60, database=None)
 
 CODERS = ("claude", "codex", "gemini", "demo")
 
-#: The three examples in codefleet's own document, letter for letter.
+#: The three examples of codefleet's own document, character for character.
 EXAMPLES = Path(__file__).parent / "recordings" / "codefleet"
 WRITE_REVIEW_REFINE, PARALLEL, COMPETITION = (
     (EXAMPLES / f"{name}.json").read_text() for name in ("write-review-refine", "parallel-review", "competition")
@@ -24,31 +24,31 @@ WRITE_REVIEW_REFINE, PARALLEL, COMPETITION = (
 
 
 def a_stage(name: str, *needs: str | int, **more: Any) -> dict[str, Any]:
-    """A stage like any other."""
+    """Return a stage with defaults for all other keys."""
     return {"name": name, "prompt_template": "do it", "depends_on": list(needs), **more}
 
 
 def a_plan(*stages: dict[str, Any], **more: Any) -> Plan:
-    """The plan of these stages."""
+    """Return the plan of these stages."""
     return plan_from_data({"stages": list(stages), **more}, name="test", known=Known(CODERS.__contains__))
 
 
 def faults_of(*stages: Any, **more: Any) -> list[Fault]:
-    """All that is wrong with these stages."""
+    """Return all faults of these stages."""
     with pytest.raises(BadWorkflow) as caught:
         a_plan(*stages, **more)
     return list(caught.value.faults)
 
 
 def plan_in_file(folder: Path, name: str, text: str | bytes) -> Plan:
-    """The plan in a file with this text."""
+    """Return the plan of a file with this text."""
     path = folder / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return plan_from_file(str(path), known=Known(CODERS.__contains__))
 
 
 def faults_in_file(folder: Path, name: str, text: str | bytes) -> list[str]:
-    """All that is wrong with a file, as line:column: message."""
+    """Return all faults of a file as "line:column: message"."""
     with pytest.raises(BadWorkflow) as caught:
         plan_in_file(folder, name, text)
     return [str(fault).removeprefix(f"{folder / name}:") for fault in caught.value.faults]

@@ -31,7 +31,7 @@ LEFT_OUT = ("__main__", "fleet.mcp", "fleet.launchers.shim")
 
 
 def serve(link: socket.socket) -> None:
-    """Fork for each request until nobody can send one."""
+    """Fork for each request until the other end is closed."""
     importlib.invalidate_caches()
     fleet = importlib.import_module("fleet")
     for module in pkgutil.walk_packages(fleet.__path__, "fleet."):
@@ -73,7 +73,7 @@ def _report(handle: int, pid: int, status: int) -> None:
 
 
 def _run(main: Any, request: dict[str, Any], handles: list[int]) -> NoReturn:
-    """Be the command."""
+    """Run the command in this process."""
     for number, handle in enumerate(handles[:3]):
         os.dup2(handle, number)
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))

@@ -125,7 +125,10 @@ class ForkServer:
         return ForkedCommand(int(os.read(status, 11)), status)
 
     def run(self, argv: Sequence[str], text: bytes, cwd: Path, env: Mapping[str, str]) -> tuple[int, bytes, bytes]:
-        """Run a command that reads this text. Return its exit code, stdout and stderr once nobody can write to them."""
+        """Run a command with this text as stdin.
+
+        Return exit code, stdout and stderr once no process can write to them.
+        """
         with contextlib.ExitStack() as stack:
             given = stack.enter_context(os.fdopen(os.memfd_create("stdin"), "w+b"))
             given.write(text)

@@ -1,4 +1,4 @@
-"""Keeps the developer's settings, sessions and coding agents out of the tests."""
+"""Isolation of the tests from the developer's settings, sessions and coding agents."""
 
 import atexit
 import os

@@ -1,4 +1,4 @@
-"""Real agents for tests: what they are told, and what is left of them."""
+"""Real agents for tests: their behavior, and their remaining processes and output."""
 
 import asyncio
 import contextlib
@@ -16,13 +16,13 @@ from fleet.launchers.base import LaunchSpec
 
 Found = TypeVar("Found")
 
-#: How long a test waits in vain, in seconds.
+#: How long a test waits before it fails, in seconds.
 PATIENCE = 60.0
 AGENT = str(Path(__file__).parent / "workers" / "agent.py")
 
 
 def scripted(*words: object, **fields: Any) -> LaunchSpec:
-    """What starts the scripted agent with a behaviour and its arguments."""
+    """Return the spec that starts the scripted agent with a behavior and its arguments."""
     argv = (sys.executable, "-I", "-S", AGENT, *map(str, words))
     usual = {"argv": argv, "env": {"PATH": os.environ["PATH"]}, "cwd": "/", "session": a_token()}
     return LaunchSpec(**(usual | fields))
@@ -30,7 +30,7 @@ def scripted(*words: object, **fields: Any) -> LaunchSpec:
 
 @contextlib.contextmanager
 def tmux_socket() -> Iterator[str]:
-    """The name of a tmux server of one's own, which is ended with everything in it."""
+    """Yield the name of a separate tmux server, which ends with the block."""
     name = f"fleet-{secrets.token_hex(6)}"
     try:
         yield name
@@ -42,7 +42,7 @@ _QUIET = {"capture_output": True, "text": True, "check": False}
 
 
 def asynchronous(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """A test that is a coroutine, in an event loop of its own."""
+    """Return a test that runs a coroutine in its own event loop."""
 
     @functools.wraps(test)
     def run(*args: Any, **kwargs: Any) -> None:
@@ -52,12 +52,12 @@ def asynchronous(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[...
 
 
 def a_token() -> str:
-    """A word that is in the command line of what one test starts, and nowhere else."""
+    """Return a word for the command lines of one test's processes, and of no others."""
     return f"token-{secrets.token_hex(8)}"
 
 
 def living(token: str) -> list[int]:
-    """The processes with this word in their command line, by the host's own numbers."""
+    """Return the processes with this word in their command line, by the host's own ids."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit() and token.encode() in _read(folder / "cmdline"):
@@ -66,7 +66,7 @@ def living(token: str) -> list[int]:
 
 
 async def until(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
-    """Wait until it holds."""
+    """Wait until the condition holds."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited in vain"
@@ -74,18 +74,18 @@ async def until(condition: Callable[[], object], seconds: float = PATIENCE) -> N
 
 
 async def soon(what: Awaitable[Found], seconds: float = PATIENCE) -> Found:
-    """What comes within this time."""
+    """Return the result if it comes within this time. Raises TimeoutError."""
     async with asyncio.timeout(seconds):
         return await what
 
 
 def printed(folder: Path | str) -> bytes:
-    """What an agent has printed so far, without what a terminal makes of the end of a line."""
+    """Return an agent's output so far, without the line ends that a terminal adds."""
     return read(folder, "stdout").replace(b"\r\n", b"\n")
 
 
 def read(folder: Path | str, name: str) -> bytes:
-    """What an agent has printed so far."""
+    """Return the content of a file in the run's folder so far."""
     return _read(Path(folder) / name)
 
 

@@ -37,7 +37,7 @@ NAMES = (
 #: Folders in the checkout that tools fill.
 CACHES = {"__pycache__", ".hypothesis", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
 
-#: What this process undoes after its last test: servers to stop, connections to close.
+#: What this process undoes after its last test, such as stopping servers and closing connections.
 at_end = contextlib.ExitStack()
 atexit.register(at_end.close)  # for programs that use the helpers of the tests without pytest
 
@@ -121,7 +121,7 @@ class Run:
         return [path.name for path in _list(Path("/run/netns")) if self.folder.name in path.name]
 
     def _files(self) -> set[str]:
-        """Return the files that a run could have made outside of its folder: all in the checkout, others by name."""
+        """Return the files that a run could have made outside its folder: all in the checkout, others by name."""
         home = Path(pwd.getpwuid(os.getuid()).pw_dir)  # tests have another
         folders = [self._base, Path("/tmp"), Path("/var/tmp"), MEMORY, Path(f"/tmp/tmux-{os.getuid()}")]
         folders += [home, *(home / name for name in (".cache", ".config", ".local/share", ".local/state"))]
@@ -137,7 +137,7 @@ class Run:
 def _signs(process: Path) -> Iterator[bytes]:
     """Yield the texts that say which run a process belongs to."""
     yield (process / "environ").read_bytes()
-    if _terminal(process) in (0, _terminal(Path("/proc/self"))):  # else a developer looks at the folder
+    if _terminal(process) in (0, _terminal(Path("/proc/self"))):  # otherwise a developer has the folder open
         yield (process / "cmdline").read_bytes()
         for link in (process / "cwd", *(process / "fd").iterdir()):
             with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""A task with a live run as a supervisor would have it, made through the store: for tests of what people see of it."""
+"""Tasks with live runs as a supervisor makes them, created through the store: for tests of what people see."""
 
 import json
 import select
@@ -22,7 +22,7 @@ OWNER = "fleet@here"
 
 
 class Records:
-    """The database of the program's home, opened beside it."""
+    """The database of the program's home, opened beside the program."""
 
     def __init__(self, fleet: Program) -> None:
         self.fleet = fleet
@@ -31,11 +31,11 @@ class Records:
         self.store = SqliteStore(self.home.database)
 
     def create(self, title: str, *words: str) -> str:
-        """A task made by the program; its id."""
+        """Create a task with the program. Return its id."""
         return str(json.loads(self.fleet.ok("bd", "create", title, *words, "--json"))["id"])
 
     def claim(self, task_id: str) -> Claim:
-        """Hold a task as a supervisor does."""
+        """Claim a task as a supervisor does."""
         lane = Lane(room=1, where=Filter(ids=(task_id,)))
         (claim,) = self.store.claims.acquire(OWNER, [lane], room=1, ttl=TTL)
         return claim
@@ -55,14 +55,14 @@ class Records:
         return self.store.claims.settle(claim, verdict)
 
     def ask(self, task_id: str, text: str, key: str = "q1") -> None:
-        """An agent's question, on record."""
+        """Record a question of an agent."""
         asked_at = self.store.now()
         self.store.questions.ask(Question(id=key, task_id=task_id, asked_at=asked_at, text=text, source="agent"))
 
 
 @contextmanager
 def in_background(fleet: Program, *words: str, **env: str) -> Iterator[subprocess.Popen[str]]:
-    """The program at work beside the test; it ends with the block, however that ends."""
+    """Run the program in the background of the test, and end it with the block."""
     argv, pipe = [*fleet.argv, *words], subprocess.PIPE
     running = subprocess.Popen(argv, env=fleet.env | env, cwd=fleet.cwd, text=True, stdout=pipe, stderr=pipe)
     with running:
@@ -73,7 +73,7 @@ def in_background(fleet: Program, *words: str, **env: str) -> Iterator[subproces
 
 
 def next_line(stream: Any, seconds: float = 30) -> str:
-    """The next line of a program's output, which must come in time."""
+    """Return the next line of a program's output, which must come in time."""
     ready, _, _ = select.select([stream], [], [], seconds)
     assert ready, "it says nothing"
     return str(stream.readline())
@@ -81,7 +81,7 @@ def next_line(stream: Any, seconds: float = 30) -> str:
 
 @pytest.fixture
 def records(fleet: Program) -> Iterator[Records]:
-    """A home with its database open."""
+    """Yield a home with its database open."""
     made = Records(fleet)
     yield made
     made.store.close()

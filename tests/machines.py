@@ -1,4 +1,4 @@
-"""Hosts of their own as far as fleet can tell: each a home with a name, all with one PostgreSQL."""
+"""Separate hosts as fleet sees them: each is a home with a name, and all share one PostgreSQL."""
 
 import json
 import os
@@ -30,7 +30,7 @@ min_free_memory_mb = 1
 
 
 class Machine:
-    """A host of its own as far as fleet can tell: another home, another name, the same database."""
+    """A separate host as fleet sees it: another home and name, the same database."""
 
     def __init__(self, folder: Path, name: str, queue: str, *labels: str, more: str = "") -> None:
         folder.mkdir()
@@ -45,7 +45,7 @@ class Machine:
         self.process: Process | None = None
 
     def start(self) -> None:
-        """Start its supervisor, and wait until the others can see it."""
+        """Start the supervisor, and wait until other hosts see it."""
         with (self.fleet.user / "supervisor.out").open("ab") as log:
             self.process = self.fleet.start("run", stdout=log.fileno(), stderr=log.fileno())
         lock = self.fleet.home / "supervisor.lock"
@@ -54,11 +54,11 @@ class Machine:
         wait_for(lambda: self.hosts().get(self.name, {}).get("state") == "here", f"{self.name} to be seen", self.said)
 
     def hosts(self) -> dict[str, dict[str, Any]]:
-        """What it knows of the hosts, by name."""
+        """Return the hosts that this one knows, by name."""
         return {row["name"]: row for row in json.loads(self.fleet.ok("hosts", "--json"))}
 
     def add(self, do: str = "ok", **wanted: list[str]) -> None:
-        """Tasks that belong to no directory, by name, each with what it requires of a host."""
+        """Add tasks without a directory, by name, with the labels that each requires of a host."""
         rows = []
         for name, words in wanted.items():
             metadata = {"fleet.requires": json.dumps(sorted(words))} if words else {}
@@ -66,23 +66,23 @@ class Machine:
         self.fleet.ok("bd", "import", "-", stdin="".join(json.dumps(row) + "\n" for row in rows))
 
     def open(self) -> list[str]:
-        """The tasks that are not over."""
+        """Return the tasks that are not closed."""
         return sorted(row["id"] for row in json.loads(self.fleet.ok("bd", "list", "--json")))
 
     def wait(self, *left: str) -> None:
-        """Wait until no tasks are open but these."""
+        """Wait until only these tasks are open."""
         wait_for(lambda: self.open() == sorted(left), f"only {left} to be left", self.said)
 
     def ran(self) -> list[str]:
-        """The tasks whose agents were started here."""
+        """Return the tasks whose agents were started on this host."""
         return sorted({task for what, task, *_ in self.notes() if what == "start"})
 
     def notes(self) -> list[list[str]]:
-        """What its agents noted of themselves: [what, task, run, pid, time]."""
+        """Return what its agents recorded: [what, task, run, pid, time]."""
         return [line.split() for line in self.audit.read_text().splitlines()]
 
     def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """What the database has that all hosts share."""
+        """Return rows of the shared database."""
         with psycopg.connect(self.queue, options="-c search_path=fleet") as link:
             return link.execute(sql.encode(), values).fetchall()
 
@@ -90,7 +90,7 @@ class Machine:
         return (self.fleet.user / "supervisor.out").read_text(errors="replace")[-3000:]
 
     def vanish(self) -> None:
-        """Lose the supervisor and everything it started, at once."""
+        """Kill the supervisor and everything that it started, at once."""
         assert self.process is not None
         self.process.kill()
         self.process.wait()
@@ -110,7 +110,7 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Callable[..., Machine]]:
-    """Makes hosts that share one database."""
+    """Yield a function that creates hosts with one database."""
     queue = server().make_database()
     made: list[Machine] = []
 

@@ -23,33 +23,33 @@ PATIENCE = 120.0
 
 
 class Tools:
-    """A client with its server; called from a test's own thread."""
+    """A client with its server, called from a test's own thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, client: Client) -> None:
         self._loop, self.client = loop, client
 
     def start(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
-        """Begin something on the client's loop."""
+        """Start a coroutine on the client's loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def __call__(self, name: str, /, **given: Any) -> dict[str, Any]:
-        """What a tool answers, be it an error or not."""
+        """Return the answer of a tool, which may be an error."""
         return self.start(self.call(name, given)).result(PATIENCE)
 
     def ok(self, name: str, /, **given: Any) -> dict[str, Any]:
-        """What a tool answers, which is no error."""
+        """Return the answer of a tool, which must not be an error."""
         answer = self(name, **given)
         assert "error" not in answer, answer
         return answer
 
     def refused(self, name: str, /, **given: Any) -> str:
-        """Why a tool refuses: the name of the error, and its details."""
+        """Return the name and details of the error with which a tool refuses."""
         answer = self(name, **given)
         assert set(answer) - {"hint"} == {"error", "details"}, answer
         return f"{answer['error']}: {answer['details']}"
 
     def at_once(self, name: str, many: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Many calls at the same time; their answers in the order of the calls."""
+        """Make many calls at the same time. Return their answers in the order of the calls."""
 
         async def all_of_them() -> list[dict[str, Any]]:
             return await asyncio.gather(*(self.call(name, given) for given in many))
@@ -57,14 +57,14 @@ class Tools:
         return self.start(all_of_them()).result(PATIENCE)
 
     def wait_over(self, *ids: str) -> list[dict[str, Any]]:
-        """Wait until workers are over; what `wait` says of each."""
+        """Wait until workers have ended. Return what `wait` reports of each."""
         answer = self.ok("wait", ids=list(ids), until="all", timeout_seconds=45)
         assert not answer["timed_out"], answer
         found: list[dict[str, Any]] = answer["tasks"]
         return found
 
     async def call(self, name: str, given: dict[str, Any], told: list[str] | None = None) -> dict[str, Any]:
-        """One call: the text and the structured answer must say the same."""
+        """Make one call. Text and structured answer must agree."""
 
         async def hear(progress: float, total: float | None, message: str | None) -> None:
             if told is not None:
@@ -79,7 +79,7 @@ class Tools:
 
 @contextmanager
 def serving(fleet: Program, **env: str) -> Iterator[Tools]:
-    """`fleet mcp` in a home of its own, for as long as the block lasts."""
+    """Run `fleet mcp` in its own home for the duration of the block."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -103,7 +103,7 @@ def serving(fleet: Program, **env: str) -> Iterator[Tools]:
         loop.call_soon_threadsafe(ends.set)
         try:
             living.result(PATIENCE)
-        finally:  # also of a server that died: a thread that is left keeps the tests from ending
+        finally:  # also if the server died: a remaining thread keeps the tests from ending
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
             loop.close()
@@ -112,7 +112,7 @@ def serving(fleet: Program, **env: str) -> Iterator[Tools]:
 
 @asynccontextmanager
 async def served_by(fleet: Program, errors: int, env: dict[str, str]) -> AsyncIterator[Any]:
-    """The streams of a `fleet mcp` that ends with the block."""
+    """Yield the streams of a `fleet mcp` that ends with the block."""
     (their_in, our_out), (our_in, their_out) = os.pipe(), os.pipe()
     process = fleet.start("mcp", stdin=their_in, stdout=their_out, stderr=errors, **env)
     os.close(their_in)
@@ -120,12 +120,12 @@ async def served_by(fleet: Program, errors: int, env: dict[str, str]) -> AsyncIt
     with os.fdopen(our_in) as answers, os.fdopen(our_out, "w") as calls:
         async with stdio_server(anyio.wrap_file(answers), anyio.wrap_file(calls)) as streams:
             yield streams
-            calls.close()  # the server ends, and with it what reads its answers
+            calls.close()  # the server ends, and with it the reader of its answers
         await asyncio.to_thread(process.wait, PATIENCE)
 
 
 def workshop(base: Path, coder: str = "demo", **settings: str) -> tuple[Program, Path]:
-    """A home without any settings but these, and a repository to work on."""
+    """Return a home with only these settings, and a repository to work on."""
     fleet = Program(base)
     given = {"coder": coder, "max_concurrent": "4", "supervisor.min_free_disk_mb": "1"} | settings
     pairs = ("supervisor.min_free_memory_mb=1", *(f"{name}={value}" for name, value in given.items()))
@@ -136,7 +136,7 @@ def workshop(base: Path, coder: str = "demo", **settings: str) -> tuple[Program,
 
 
 def stop(fleet: Program) -> None:
-    """End the supervisor that the server started, and its agents. It may still be starting."""
+    """Stop the supervisor that the server started, and its agents. The supervisor may still be starting."""
 
     def is_stopped() -> bool:
         fleet("run", "stop", "--stop-agents")
@@ -150,5 +150,5 @@ def stop(fleet: Program) -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process is there."""
+    """Return True if a process exists."""
     return os.path.exists(f"/proc/{pid}")  # noqa: PTH110

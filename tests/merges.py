@@ -1,4 +1,4 @@
-"""Work that lies ready on branches: a repository, tasks that are done with receipts on record, and the real program."""
+"""Finished work on branches: a repository, closed tasks with receipts on record, and the real program."""
 
 import hashlib
 import json
@@ -18,14 +18,14 @@ from fleet.workspaces.repository import find_repository
 from program import Program, Result
 from repositories import make_repository, run_git
 
-#: Fails for a tree that has a file whose name says so.
+#: Fails for a tree that has a file with "broken" in its name.
 VERIFY = "ls; ! ls | grep -q broken"
-#: What a merge may leave in git's folder of a checkout, and nothing else: objects, refs and their logs.
+#: The only parts of git's folder that a merge may change: objects, refs and their logs.
 MERGED_INTO = ("objects", "refs/fleet", "logs/refs/fleet")
 
 
 def branch_with(repo: Path, branch: str, files: dict[str, str | None], *, base: str = "main", author: str = "") -> str:
-    """A branch of one commit more than its base, made without a checkout; its tip. None deletes a file."""
+    """Create a branch with one more commit than its base, without a checkout. Return its tip. None deletes a file."""
     who = author or "An Agent <agent@example.invalid>"
     parts = [f"commit refs/heads/{branch}\nauthor {who} 1700000000 +0200\n"]
     parts.append("committer An Agent <agent@example.invalid> 1700000000 +0000\n")
@@ -41,7 +41,7 @@ def branch_with(repo: Path, branch: str, files: dict[str, str | None], *, base: 
 
 
 def fingerprint(checkout: Path) -> dict[str, str]:
-    """Every file of a checkout and of its git folder, but for objects and fleet's own refs: bytes, mode and time."""
+    """Return bytes, mode and time of all files of a checkout and its git folder, except objects and fleet's refs."""
     found = {}
     for folder, _, names in os.walk(checkout):
         for name in names:
@@ -56,7 +56,7 @@ def fingerprint(checkout: Path) -> dict[str, str]:
 
 
 def status(checkout: Path) -> str:
-    """What `git status` says there, run as a person would, without writing to the index."""
+    """Return `git status` as a person would see it, without writing the index."""
     return run_git(checkout, "--no-optional-locks", "status", "--porcelain=v2", "--branch", "--untracked-files=all")
 
 
@@ -73,7 +73,7 @@ class Merges:
         self.settle(verify=verify)
 
     def settle(self, *, trusted: bool = True, **settings: Any) -> None:
-        """Give the project its settings: `verify` is the command, the others are those of [merge]."""
+        """Set the project's settings: `verify` is the command, the others belong to [merge]."""
         verify = settings.pop("verify", "")
         text = f"[verify]\ncommand = {json.dumps(verify)}\n" if verify else ""
         text += "[merge]\n" + "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
@@ -87,11 +87,11 @@ class Merges:
                 keep_trusted(fleet.store, repository, known.demands, by="a person")
 
     def open(self) -> Fleet:
-        """The home, from inside: for putting on record what agents would have done."""
+        """Open the home directly, to record what agents would have done."""
         return open_fleet(self.home)
 
     def work(self, branch: str, files: dict[str, str | None] | None = None, **said: Any) -> str:
-        """A task that is done, whose work is one commit on a branch; its id. With `tip`, that commit is it already."""
+        """Create a closed task whose work is one commit on a branch. Return its id. `tip` names an existing commit."""
         base, finding, receipt = said.pop("on", "main"), said.pop("finding", "verified"), said.pop("receipt", True)
         tip = said.pop("tip", "") or branch_with(
             self.repo, branch, files or {f"{branch}.txt": f"{branch}\n"}, base=base
@@ -119,33 +119,33 @@ class Merges:
         return key
 
     def merge(self, *words: str, **options: Any) -> dict[str, Any]:
-        """What `fleet merge --json` says, whether or not all was merged."""
+        """Return the answer of `fleet merge --json`, whether or not everything was merged."""
         result = self.fleet("merge", *words, "--json", **options)
         assert result.code in (0, 1) and result.out, result
         told: dict[str, Any] = json.loads(result.out)
         return told
 
     def refused(self, *words: str, **options: Any) -> Result:
-        """How a merge ended that could not begin."""
+        """Return the result of a merge that must be refused."""
         result = self.fleet("merge", *words, **options)
         assert result.code != 0 and not result.out, result
         return result
 
     def task(self, key: str) -> Task:
-        """A task as the queue has it."""
+        """Return a task from the queue."""
         with self.open() as fleet:
             return fleet.store.tasks.get(key)
 
     def files(self, commit: str = "main") -> set[str]:
-        """The names of the files at a commit."""
+        """Return the names of the files at a commit."""
         return set(run_git(self.repo, "ls-tree", "-r", "--name-only", commit).splitlines())
 
     def tip(self, ref: str = "refs/heads/main") -> str:
-        """The commit that a ref is at; empty: there is none."""
+        """Return the commit of a ref, or "" if the ref does not exist."""
         return run_git(self.repo, "for-each-ref", "--format=%(objectname)", ref)
 
     def assert_sound(self) -> None:
-        """The target and its checkout are at one commit, nothing is left lying about, and git finds no fault."""
+        """Check that target and checkout are at one commit, that nothing is left over, and that git finds no fault."""
         assert run_git(self.repo, "status", "--porcelain", "--untracked-files=no") == ""
         assert not list((self.repo / ".git").glob("**/*.lock"))
         journal = self.fleet.home / "merges"
@@ -154,10 +154,10 @@ class Merges:
 
 
 def left_out(told: dict[str, Any]) -> dict[str, str]:
-    """Why each task is not merged."""
+    """Return the reasons why tasks were not merged."""
     return {row["task"]: row["why"] for row in told["left_out"]}
 
 
 def merged(told: dict[str, Any]) -> list[str]:
-    """The tasks that are, in their order."""
+    """Return the merged tasks in order."""
     return [row["task"] for row in told["merged"]]

@@ -1,4 +1,4 @@
-"""A home with a little of everything that a queue keeps, moves of it, moves that are killed, and what became of it."""
+"""A home with something of everything that a queue stores; moves of it, killed moves, and their results."""
 
 import functools
 import json
@@ -26,13 +26,13 @@ from program import Program
 
 TEXT = "quotes ' \" $(x) ünï 🚀 \u2028 tab\t end"
 TITLE = "quotes ' \" $(x) ünï 🚀 end"
-#: Between these it is moved; PostgreSQL is a database of its own each time.
+#: The home is moved between these kinds; PostgreSQL uses a new database each time.
 KINDS = ("sqlite", "postgresql", "beads")
 DYING = Path(__file__).parent / "workers" / "dying.py"
 
 
 def fill(fleet: Fleet) -> None:
-    """Tasks that need each other in several ways, what was said of them, labels, metadata, and history."""
+    """Add dependent tasks of several kinds, with comments, labels, metadata and history."""
     store = fleet.store
     tasks = [
         a_task(id="fleet-epic", type="epic", title=TITLE, description=TEXT, notes="n\n\n", design="d", acceptance="a"),
@@ -86,7 +86,7 @@ def _template() -> Path:
 
 
 def a_home(base: Path) -> Program:
-    """The program with such a home, its tasks in the home's own file."""
+    """Return the program with such a home, whose tasks are in the home's own file."""
     fleet = Program(base)
     shutil.copytree(_template(), fleet.home)
     fleet.home.chmod(0o700)
@@ -99,25 +99,28 @@ def home_of(fleet: Program) -> Home:
 
 
 def place(kind: str) -> str:
-    """A place of a kind, to be named in a move."""
+    """Return a place of this kind as a move names it."""
     return server().make_database() if kind == "postgresql" else kind
 
 
 def move(fleet: Program, target: str) -> dict[str, Any]:
-    """Move it there from where it is."""
+    """Move the queue to this place. Return the answer."""
     told: dict[str, Any] = json.loads(fleet.ok("queue", "migrate", target, "--json"))
     return told
 
 
 def killed_move(fleet: Program, target: str, point: str, when: str = "before", number: int = 1) -> None:
-    """Move it, with the program killed by -9 at the n-th call of a function of fleet's."""
+    """Move the queue with the program killed by SIGKILL at the n-th call of a function of fleet."""
     argv = [sys.executable, str(DYING), point, when, str(number), "queue", "migrate", target]
     done = subprocess.run(argv, env=fleet.env, cwd=fleet.cwd, capture_output=True, text=True, timeout=300)
     assert done.returncode == -9, done
 
 
 def contents(fleet: Program, queue: str) -> dict[str, Any]:
-    """Number and sum of the rows of every table, of beads as its file has them; but for what is a place's own."""
+    """Return number and checksum of the rows of every table, without tables that belong to a place.
+
+    Of beads, the file is read.
+    """
     file = SQLITE if queue == BEADS else queue
     with open_fleet(home_of(fleet), queue=file) as opened:
         found = dict(moving.contents(opened.store.connection))
@@ -131,7 +134,8 @@ def begin_ids_with(fleet: Program, prefix: str) -> None:
 
 
 def change(fleet: Program, queue: str) -> None:
-    """What people do between two tries: tasks changed, closed, made with an early id, deleted; labels, edges, words."""
+    """Change the queue as people do between two attempts: tasks, labels, edges and comments; also a task with an early
+    id."""
     with open_fleet(home_of(fleet), queue=queue) as opened, opened.store.atomic():
         change_in(opened)
 
@@ -149,7 +153,7 @@ def change_in(opened: Fleet) -> None:
 
 
 def ask_bd(fleet: Program, *words: str) -> str:
-    """What the real bd answers, asked without fleet."""
+    """Return the answer of the real bd, without fleet."""
     env = os.environ | {"BEADS_DIR": f"{fleet.home}/.beads", "BD_DISABLE_METRICS": "1", "BEADS_ACTOR": "human"}
     argv = [fleet.env["FLEET_BD"], *words]
     done = subprocess.run(argv, env=env, cwd=fleet.home, capture_output=True, text=True)
@@ -158,7 +162,7 @@ def ask_bd(fleet: Program, *words: str) -> str:
 
 
 def real(fleet: Program) -> dict[str, Any]:
-    """What the real bd says of every task: its own words for what needs what, and for the rest."""
+    """Return every task as the real bd reports it."""
     told = {}
     for found in map(json.loads, ask_bd(fleet, "export", "--all").splitlines()):
         edges = [(each["depends_on_id"], each["type"]) for each in found.get("dependencies") or ()]
@@ -171,7 +175,7 @@ def real(fleet: Program) -> dict[str, Any]:
 
 
 def told(fleet: Program) -> dict[str, Any]:
-    """The same, as the home's file has it."""
+    """Return the same from the home's file."""
     with open_fleet(home_of(fleet), queue=SQLITE) as opened:
         edges, found = opened.store.edges.find(), {}
         for task in opened.store.tasks.find(Filter()):
@@ -186,9 +190,9 @@ def told(fleet: Program) -> dict[str, Any]:
 
 
 def check(fleet: Program, queue: str, before: dict[str, Any]) -> None:
-    """See that the home's tasks are there, all of them as they were, also in the words of the real bd."""
+    """Check that all tasks arrived unchanged, also as the real bd reports them."""
     assert json.loads(fleet.ok("queue", "--json"))["kind"] == kind_of(queue)
     assert contents(fleet, queue) == before
-    if queue == BEADS:  # which was looked at, and is the file's as it was all the same
+    if queue == BEADS:  # its file was just compared; the real bd must agree
         found, mine = real(fleet), told(fleet)
         assert found == mine, [(found.get(key), mine.get(key)) for key in {*found, *mine}]

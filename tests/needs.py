@@ -1,15 +1,15 @@
-"""What a test needs from the machine: missing on a laptop it is skipped by name, in CI it is a failure."""
+"""Programs and rights that a test needs: if one is missing, the test is skipped by name; in CI it fails."""
 
 import os
 
 import pytest
 
-#: What this process could not exercise; pytest's summary names each as well.
+#: Names of things that this process could not exercise; pytest's summary shows each too.
 NOT_EXERCISED: list[str] = []
 
 
 def require(condition: object, what: str) -> None:
-    """Go on if the condition holds; else leave the test out and say what was not exercised."""
+    """Return if the condition holds; otherwise skip the test and record what was not exercised. Fails in CI."""
     if condition:
         return
     NOT_EXERCISED.append(what)

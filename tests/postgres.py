@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own: in a folder that goes with it, on a socket nobody else has."""
+"""A PostgreSQL server for the tests, in a temporary folder, on its own socket."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-#: Where Debian puts the programs of each version, beside those on the PATH.
+#: The folder in which Debian puts the programs of each version, besides those on the PATH.
 BINARIES = "/usr/lib/postgresql"
 START_SECONDS = 60.0
 
@@ -34,7 +34,7 @@ _numbers = count(1)
 
 
 class Server:
-    """One server. It lives until the last test of this process, unless it is stopped before."""
+    """One server. It lives until the last test of this process, or until it is stopped."""
 
     def __init__(self, *, tcp: bool = False, on_disk: bool = False, faked: bool = False) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="fleet-pg-", dir=None if on_disk else leftovers.memory_folder()))
@@ -54,21 +54,21 @@ class Server:
         self.start()
 
     def url(self, database: str = "postgres") -> str:
-        """How to reach one of its databases."""
+        """Return the URL of a database."""
         where = f"127.0.0.1:{self.port}/{database}" if self.host == "127.0.0.1" else f"/{database}?host={self.host}"
         return f"postgresql://fleet@{where}"
 
     def make_database(self) -> str:
-        """A new empty database; its address."""
+        """Create an empty database. Return its URL."""
         name = f"test_{next(_numbers)}_{os.getpid()}"
         with psycopg.connect(self.url(), autocommit=True) as link:
             link.execute(f"create database {name}".encode())
         return self.url(name)
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start the server, and wait until it answers."""
         words = ["-c", "max_connections=250", "-c", "shared_buffers=32MB", "-c", "max_wal_size=128MB"]
-        words += ["-c", "dynamic_shared_memory_type=mmap"]  # in its folder: it may be killed
+        words += ["-c", "dynamic_shared_memory_type=mmap"]  # in its folder, because the server may be killed
         words += ["-c", f"port={self.port}", "-c", f"unix_socket_directories={self.folder}"]
         words += ["-c", f"listen_addresses={self.host if self.host == '127.0.0.1' else ''}"]
         with (self.folder / "log").open("ab") as log:
@@ -92,7 +92,7 @@ class Server:
                 time.sleep(0.02)
 
     def stop(self, how: signal.Signals = signal.SIGQUIT) -> None:
-        """End it: at once, as a crash does, unless told otherwise."""
+        """Stop the server, by default at once, as a crash does."""
         if self._process is None:
             return
         self._process.send_signal(how)
@@ -100,19 +100,19 @@ class Server:
         self._process = None
 
     def set_clock(self, ahead: str) -> None:
-        """Let its clock show another time from now on, of one that was made for it: "+3600", "-3600"."""
+        """Set the clock of a server made with `faked`, for example to "+3600" or "-3600"."""
         new = self.folder / "clock.new"
         new.write_text(f"{ahead}\n")
         new.replace(self.folder / "clock")
 
     @property
     def pid(self) -> int:
-        """The process of the server itself."""
+        """Return the process id of the server."""
         assert self._process is not None
         return self._process.pid
 
     def remove(self) -> None:
-        """End it, and remove all it had."""
+        """Stop the server, and remove its files."""
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
         forget_dead_clocks()
@@ -128,7 +128,7 @@ class Server:
 
 
 def _with_a_clock(file: Path) -> list[str]:
-    """Begins the command of a server whose clock is as a file says; the steady clocks stay as they are."""
+    """Return the start of the command of a server whose clock follows a file; the steady clocks stay real."""
     file.write_text("+0\n")
     steady = ("FAKETIME_DONT_FAKE_MONOTONIC=1", "DONT_FAKE_MONOTONIC=1")
     return ["env", f"LD_PRELOAD={faketime()}", f"FAKETIME_TIMESTAMP_FILE={file}", "FAKETIME_NO_CACHE=1", *steady]
@@ -136,7 +136,7 @@ def _with_a_clock(file: Path) -> list[str]:
 
 @functools.cache
 def faketime() -> str:
-    """The library that sets the clock of a program; without it its tests are left out."""
+    """Return the library that sets the clock of a program. Skips the test if faketime is missing."""
     needs.require(shutil.which("faketime") and shutil.which("unshare"), "faketime")
     inside = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /dev/shm && exec "$@"', "sh"]
     told = subprocess.run([*inside, "faketime", "-f", "+0", "env"], capture_output=True, text=True, check=True).stdout
@@ -144,7 +144,7 @@ def faketime() -> str:
 
 
 def forget_dead_clocks() -> None:
-    """Remove the files of faketime for processes that were killed: it does not start in a process with their number."""
+    """Remove files of faketime of killed processes: it does not start in a process that reuses their id."""
     for path in leftovers.MEMORY.glob("*faketime_*"):
         if not Path("/proc", path.name.rpartition("_")[2]).exists():
             path.unlink(missing_ok=True)
@@ -152,21 +152,21 @@ def forget_dead_clocks() -> None:
 
 @functools.cache
 def server() -> Server:
-    """The server of this process, started when a test first needs it; without PostgreSQL its tests are left out."""
+    """Return the server of this process, started when first needed. Skips the test if PostgreSQL is missing."""
     needs.require(_program("postgres") and _program("initdb"), "PostgreSQL")
     return Server()
 
 
 @functools.cache
 def shared_database() -> str:
-    """One database for all tests that leave nothing behind but rows, made as `fleet init` makes it."""
+    """Return one database, made as `fleet init` makes it, for all tests that leave only rows behind."""
     url = server().make_database()
     PostgresStore(url, make=True).close()
     return url
 
 
 def emptied(url: str) -> str:
-    """The same database without a row: cheaper than a new one by far."""
+    """Remove all rows of the database, which is much cheaper than a new one. Return its URL."""
     link, script = _broom(url)
     link.execute(script)
     return url
@@ -182,7 +182,7 @@ def _broom(url: str) -> tuple[psycopg.Connection[tuple[str]], bytes]:
 
 @contextlib.contextmanager
 def stopped(which: Server) -> Iterator[None]:
-    """Without the server, for as long as the block takes."""
+    """Stop the server for the duration of the block."""
     which.stop()
     try:
         yield
@@ -199,7 +199,7 @@ def _program(name: str) -> str:
 
 
 def _unprivileged() -> str:
-    """Whom to be, since PostgreSQL refuses to be root; empty where we are not."""
+    """Return the user for PostgreSQL, which refuses to run as root; "" if this process is not root."""
     if os.geteuid() != 0:
         return ""
     known = {each.pw_name for each in pwd.getpwall()}

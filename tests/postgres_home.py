@@ -1,4 +1,4 @@
-"""A home whose tasks are kept in PostgreSQL, watched from outside like any other."""
+"""A home whose tasks are in PostgreSQL, watched from outside like any other."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,12 +11,12 @@ from postgres import server
 from program import Program
 from supervised import Supervised
 
-#: The test server asks nobody for one; that it is said nowhere can be seen all the same.
+#: The test server needs no password, but tests can check that it is never printed.
 PASSWORD = "hunter22-hunter22"
 
 
 class SharedHome(Supervised):
-    """A home that is told by FLEET_QUEUE where its tasks are."""
+    """A home whose queue is named by FLEET_QUEUE."""
 
     def __init__(self, fleet: Program, url: str) -> None:
         self.url = url
@@ -29,7 +29,7 @@ class SharedHome(Supervised):
 
 
 def with_password(url: str) -> str:
-    """The address with a password in it."""
+    """Return the URL with a password."""
     return url.replace("fleet@", f"fleet:{PASSWORD}@")
 
 

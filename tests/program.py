@@ -1,4 +1,4 @@
-"""The real `fleet` program in a home of its own: what every end-to-end test runs."""
+"""The real `fleet` program in its own home, as every end-to-end test runs it."""
 
 import functools
 import os
@@ -14,13 +14,13 @@ import pytest
 import leftovers
 from forking import PATIENCE, ForkedCommand, ForkServer, is_forkable
 
-#: A command that was started.
+#: A started command.
 Process = subprocess.Popen[bytes] | ForkedCommand
 PROGRAM = [str(Path(sys.executable).with_name("fleet"))]
 
 
 class Result(NamedTuple):
-    """How one call of the program ended."""
+    """The result of one call of the program."""
 
     code: int
     out: str
@@ -28,7 +28,7 @@ class Result(NamedTuple):
 
 
 class Program:
-    """Runs `fleet …` of the current environment, with nothing of the user's own around it."""
+    """The `fleet` of the current environment, run without anything of the user."""
 
     def __init__(self, base: Path) -> None:
         self.user = base / "user"
@@ -37,7 +37,7 @@ class Program:
         self.user.mkdir(exist_ok=True)
         self.cwd.mkdir(exist_ok=True)
         self.argv = list(PROGRAM)
-        self.forks = True  # False starts a process of its own for each call
+        self.forks = True  # False starts a new process for each call
         self.env = {
             "PATH": os.environ["PATH"],
             "HOME": str(self.user),
@@ -48,7 +48,7 @@ class Program:
         }
 
     def __call__(self, *args: str, stdin: str = "", cwd: Path | None = None, **env: str) -> Result:
-        """Run once; keyword arguments in capitals are variables of the environment."""
+        """Run the program once. Keyword arguments in capitals are environment variables."""
         if self._forks(args, self.env | env):
             code, out, err = _fork_server().run([*self.argv, *args], stdin.encode(), cwd or self.cwd, self.env | env)
         else:
@@ -64,7 +64,7 @@ class Program:
         return Result(code, out.decode(errors="replace"), err.decode(errors="replace"))
 
     def start(self, *args: str, stdout: int, stderr: int, stdin: int | None = None, **env: str) -> Process:
-        """Start the program and wait for nothing; without `stdin` there is nothing to read."""
+        """Start the program without waiting. Without `stdin`, standard input is empty."""
         argv, given = [*self.argv, *args], self.env | env
         with Path(os.devnull).open("rb") as nothing:
             stdin = nothing.fileno() if stdin is None else stdin
@@ -76,7 +76,7 @@ class Program:
         return self.forks and self.argv == PROGRAM and is_forkable(args, env)
 
     def ok(self, *args: str, stdin: str = "", cwd: Path | None = None, **env: str) -> str:
-        """Run once, demand exit code 0, and return what was printed."""
+        """Run the program once. Check that it exits with 0, and return its output."""
         result = self(*args, stdin=stdin, cwd=cwd, **env)
         assert result.code == 0, result
         return result.out
@@ -84,7 +84,7 @@ class Program:
     def furnish(self, *calls: tuple[str, ...]) -> None:
         """Make the home as these calls of the program make it.
 
-        That takes half a second of a processor, so it is done once for all tests that ask for the same, and copied.
+        This takes half a second of CPU time, so it is done once for all tests with the same calls, and copied.
         """
         base = str(self.home.parent)
         told = tuple((name, value) for name, value in sorted(self.env.items()) if name not in _OF_EACH_HOME)
@@ -99,9 +99,9 @@ class Program:
             path.write_bytes(path.read_bytes().replace(bytes(made.home.parent), base.encode()))
 
 
-#: What stands for a test's own folder in a call that is made for all.
+#: The placeholder for a test's own folder in a call that is made for all.
 _BASE = "/the/folder/of/the/test"
-#: Variables of the environment that name the home, or that no home is made by; and those that programs are found by.
+#: Variables of the environment that name the home or do not affect it, and those that find programs.
 _OF_EACH_HOME = ("HOME", "FLEET_HOME", "LANG", "TZ", "TMPDIR", "TMUX_TMPDIR")
 _SEARCHED = ("PATH", "PYTHONPATH")
 
@@ -113,18 +113,19 @@ def _fork_server() -> ForkServer:
 
 @functools.cache
 def _furnished(calls: tuple[tuple[str, ...], ...], env: tuple[tuple[str, str], ...]) -> Program:
-    """A program whose home these calls have made."""
+    """Return a program whose home these calls have made."""
     base = Path(tempfile.mkdtemp(prefix="fleet-home-"))
     leftovers.at_end.callback(shutil.rmtree, base, ignore_errors=True)
     made = Program(base)
     made.env |= dict(env)
     for words in calls:
         made.ok(*(word.replace(_BASE, str(base)) for word in words))
-    assert bytes(base) not in (made.home / "fleet.db").read_bytes()  # else a copy would need more than other words
+    # otherwise replacing the paths in text files would not be enough
+    assert bytes(base) not in (made.home / "fleet.db").read_bytes()
     return made
 
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Program:
-    """The program, with a home that does not exist yet."""
+    """Return the program with a home that does not exist yet."""
     return Program(tmp_path)

@@ -1,7 +1,7 @@
-"""For tests of worktrees: a project's own settings, and a coder whose agents do what they are told.
+"""A project's own settings, and a coder whose agents run shell lines, for tests of worktrees.
 
-That coder is described in the settings. Its agents run the lines of their prompt that begin with `do: ` and hand in
-afterwards, as the protocol asks; `do: exit 3` ends one before that.
+The coder is described in the settings. Its agents run the lines of their prompt that begin with `do: `, and hand in
+afterwards as the protocol demands; `do: exit 3` ends the agent before.
 """
 
 import json
@@ -24,7 +24,7 @@ echo '{"type": "end", "ok": true}'
 
 
 def write_project(home: Terminals, text: str) -> None:
-    """Give the repository a project file; nobody trusts it yet."""
+    """Give the repository a project file, which is not trusted yet."""
     (home.repo / ".fleet").mkdir(exist_ok=True)
     (home.repo / ".fleet" / "config.toml").write_text(text)
 
@@ -36,7 +36,7 @@ def set_up(home: Terminals, **settings: Any) -> None:
 
 
 def use_shell_coder(home: Terminals, *, has_last_word: bool = True) -> None:
-    """Make it the coder of a home; without a last word, its end is told by its exit code and its hand-in alone."""
+    """Make this the coder of a home. Without a last word, only exit code and hand-in show its end."""
     program = home.fleet.user / "shell-agent"
     program.write_text(PROGRAM)
     program.chmod(0o755)
@@ -51,10 +51,10 @@ def use_shell_coder(home: Terminals, *, has_last_word: bool = True) -> None:
 
 
 def orders(*steps: str) -> str:
-    """A prompt that says to do these, one after the other."""
+    """Return a prompt that orders these steps one after the other."""
     return "\n".join(f"do: {step}" for step in steps)
 
 
 def at_work_on(path: Path) -> list[int]:
-    """The processes of this machine that have a path in their command; those in a namespace of their own too."""
+    """Return the processes of this machine that have a path in their command, also those in other namespaces."""
     return [pid for pid, words in commands() if any(os.fsencode(path) in word for word in words)]

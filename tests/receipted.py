@@ -1,4 +1,5 @@
-"""Homes with ended runs and their receipts on record, as a supervisor leaves them: for the tests of what reads them."""
+"""Homes with ended runs and their receipts on record, as a supervisor leaves them, for tests of commands that read
+them."""
 
 import json
 from datetime import datetime
@@ -24,7 +25,7 @@ OWNER = "host-1"
 
 
 def an_open_fleet(root: Path) -> Fleet:
-    """A new home, with its queue open; close it when all is in it."""
+    """Return a new home with its queue open; close the queue when everything is added."""
     home = Home(str(root))
     found = open_fleet(home, make=True)
     write_bin(home)
@@ -32,7 +33,7 @@ def an_open_fleet(root: Path) -> Fleet:
 
 
 def pieces(**changes: dict[str, Any]) -> dict[str, Any]:
-    """The pieces of an honest run in a worktree, but for what a test says of it."""
+    """Return the pieces of an honest run in a worktree, with the given changes."""
     verification = Verification(
         command="make test",
         commit="c" * 40,
@@ -73,9 +74,9 @@ def ended(
     owner: str = OWNER,
     **run: Any,
 ) -> Run:
-    """A task whose agent came to its end: claimed, run, receipted and settled in the order a supervisor does it.
+    """Claim, run and settle a task with a receipt, in the order of a supervisor. Return its run.
 
-    `took` says how long that was.
+    `took` is the duration of the run.
     """
     store = fleet.store
     if task is None:
@@ -99,7 +100,7 @@ def ended(
 
 
 def write_file(fleet: Fleet, run: Run, **changes: Any) -> Path:
-    """The file beside the run that says what its receipt says, but for what a test changes."""
+    """Write the receipt file beside the run, with the given changes. Return its path."""
     receipt = fleet.store.receipts.get(run.id)
     assert receipt is not None
     names = {name: getattr(receipt, name) for name in ("run_id", "task_id", "owner", "previous", "hash")}
@@ -111,7 +112,7 @@ def write_file(fleet: Fleet, run: Run, **changes: Any) -> Path:
 
 
 class Made:
-    """A home beside a repository, and in it tasks whose agents are done: each with a branch and a worktree."""
+    """A home beside a repository, with tasks whose agents have finished, each with a branch and a worktree."""
 
     def __init__(self, root: Path, repo: Path) -> None:
         self.root, self.repo = root, repo
@@ -119,7 +120,7 @@ class Made:
         an_open_fleet(root).store.close()
 
     def work(self, branch: str, files: dict[str, str], **changes: Any) -> str:
-        """A task that wrote these files on its branch; its id. Of the changes, `run` are those of its run."""
+        """Create a task that wrote these files on its branch. Return its id. `run` holds changes of its run."""
         run = changes.pop("run", {})
         with open_fleet(Home(str(self.root))) as fleet:
             repository = find_repository(str(self.repo))
@@ -142,10 +143,10 @@ class Made:
         return task.id
 
     def refs(self, prefix: str) -> dict[str, str]:
-        """The refs of the repository below a prefix, and their commits."""
+        """Return the refs of the repository below a prefix, with their commits."""
         told = run_git(self.repo, "for-each-ref", "--format=%(refname) %(objectname)", prefix)
         return dict(line.split(" ") for line in told.splitlines())
 
     def tip(self, branch: str) -> str:
-        """The commit a branch is at."""
+        """Return the tip of a branch."""
         return run_git(self.repo, "rev-parse", f"refs/heads/{branch}")

@@ -1,10 +1,10 @@
-"""Real git repositories for tests: small ones, and big ones made fast. No setting of this machine is in them."""
+"""Real git repositories for tests: small ones, and big ones made fast. They use no settings of this machine."""
 
 import os
 import subprocess
 from pathlib import Path
 
-#: Who commits; neither the system's nor the user's settings are read.
+#: The committer; neither the system's nor the user's settings are read.
 IDENTITY = {
     "GIT_AUTHOR_NAME": "A Person",
     "GIT_AUTHOR_EMAIL": "person@example.invalid",
@@ -17,7 +17,7 @@ IDENTITY = {
 
 
 def run_git(path: Path, *words: str, stdin: bytes = b"", check: bool = True) -> str:
-    """What git prints in a directory, run as a person would run it, without the last line's end."""
+    """Return git's output in a directory, run as a person would, without the last line end."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     done = subprocess.run(
         ["git", *words], cwd=path, env=plain | IDENTITY, input=stdin, capture_output=True, check=False, timeout=120
@@ -30,7 +30,7 @@ def run_git(path: Path, *words: str, stdin: bytes = b"", check: bool = True) -> 
 
 
 def make_repository(path: Path, files: int = 3) -> Path:
-    """A repository on branch main with one commit of so many files (file1.txt, file2.txt …)."""
+    """Create a repository on branch main with one commit of so many files (file1.txt, file2.txt …)."""
     path.mkdir(parents=True, exist_ok=True)
     run_git(path, "init", "--quiet", "--initial-branch=main")
     for number in range(1, files + 1):
@@ -41,7 +41,7 @@ def make_repository(path: Path, files: int = 3) -> Path:
 
 
 def commit(path: Path, name: str, text: str) -> str:
-    """Write one file in a checkout and commit it; the commit."""
+    """Write one file in a checkout and commit it. Return the commit."""
     file = path / name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, "utf-8")
@@ -51,7 +51,7 @@ def commit(path: Path, name: str, text: str) -> str:
 
 
 def big_repository(path: Path, files: int = 2000) -> Path:
-    """A checked-out repository on branch main with one commit of many files in folders of a hundred."""
+    """Create a checked-out repository on branch main with one commit of many files, a hundred per folder."""
     path.mkdir(parents=True, exist_ok=True)
     run_git(path, "init", "--quiet", "--initial-branch=main")
     run_git(path, "fast-import", "--quiet", stdin=b"".join(_stream(files)))
@@ -60,12 +60,12 @@ def big_repository(path: Path, files: int = 2000) -> Path:
 
 
 def branches(path: Path) -> list[str]:
-    """The names of a repository's branches."""
+    """Return the names of a repository's branches."""
     return run_git(path, "for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads").splitlines()
 
 
 def worktrees(path: Path) -> list[str]:
-    """Where git says that worktrees are, the main checkout first."""
+    """Return the paths of a repository's worktrees, the main checkout first."""
     lines = run_git(path, "worktree", "list", "--porcelain").splitlines()
     return [line.removeprefix("worktree ") for line in lines if line.startswith("worktree ")]
 

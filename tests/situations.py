@@ -1,4 +1,4 @@
-"""States of a queue that a person may find in the morning, each made through the store, and what needs that person."""
+"""States of a queue that a person may find, made through the store, with the items that need the person."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TIP, OTHER_TIP = "a" * 40, "b" * 40
 
 
 class Scene:
-    """A queue in the making. Branches are of one repository."""
+    """A queue to which tests add tasks and runs. All branches are of one repository."""
 
     def __init__(self, records: Records, stack: ExitStack) -> None:
         self.store, self.home = records.store, records.home
@@ -56,12 +56,12 @@ class Scene:
         return made.id
 
     def change(self, key: str, **said: Any) -> None:
-        """Change a task."""
+        """Change fields of a task."""
         with self.store.atomic():
             self.store.tasks.save(self.store.tasks.get(key).replace(**said))
 
     def begin(self, name: str, task: dict[str, Any] | None = None, **run: Any) -> tuple[Claim, Run]:
-        """Begin a run of a new task. `run` is what was observed of it since."""
+        """Begin a run of a new task. `run` holds what was observed since."""
         began = self.now - timedelta(minutes=7, seconds=30)
         claim, begun = self._records.begin(self.task(name, **(task or {})), started_at=began)
         heard = {"first_event_at": began, "last_event_at": self.now, **run}
@@ -71,14 +71,14 @@ class Scene:
     def end(self, name: str, verdict: Verdict, task: dict[str, Any] | None = None, **run: Any) -> str:
         """Begin a run of a new task and end it with this verdict. Return the task's id."""
         claim, begun = self.begin(name, task, **run)
-        midnight = self.now.replace(hour=0, minute=0, second=0, microsecond=0)  # its totals are those of today
+        midnight = self.now.replace(hour=0, minute=0, second=0, microsecond=0)  # its totals count as today's
         ended_at = max(midnight, self.now - timedelta(minutes=3, seconds=30))
         self.store.runs.end(begun.replace(ended_at=ended_at, ending="finished", finding=verdict.finding))
         self.store.claims.settle(claim, verdict)
         return begun.task_id
 
     def verified(self, name: str, **task: Any) -> str:
-        """Close a task whose work was verified, and that still has its worktree."""
+        """Close a task whose work was verified and whose worktree still exists."""
         took = {"diff_files": 2, "diff_added": 38, "diff_removed": 4, "cost_usd": 0.224, "cost_basis": "reported"}
         key = self.end(name, closed("verified"), task, input_tokens=90_000, **took)
         self.worktree(key, name)
@@ -89,7 +89,7 @@ class Scene:
         self.store.workspaces.lease(a_workspace(key, branch=branch, base_commit=TIP, ready_at=self.now))
 
     def ask(self, key: str, text: str, source: str = "file", **said: Any) -> None:
-        """Record a question."""
+        """Record a question of a task."""
         asked_at = self.now - timedelta(minutes=4, seconds=30)
         self.store.questions.ask(
             Question(id=f"q-{key}", task_id=key, asked_at=asked_at, text=text, source=source, **said)
@@ -123,12 +123,12 @@ def blocked(reason: str, finding: str = "") -> Verdict:
     return Verdict(status=Status.BLOCKED, finding=finding, reason=reason)
 
 
-#: What each situation is called, how it comes about, and the kind and name of all that needs a person.
+#: The situations by name: a function that makes each, and the kind and name of all items that need a person.
 SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str]]]] = {}
 
 
 def situation(*needs: tuple[str, str], served: bool = True) -> Callable[[Situation], Situation]:
-    """Register a situation, in which a supervisor runs unless it says otherwise."""
+    """Register a situation. A supervisor runs in it unless `served` is False."""
 
     def register(make: Situation) -> Situation:
         def whole(scene: Scene) -> None:
@@ -242,7 +242,7 @@ def work_that_was_stopped(scene: Scene) -> None:
     scene.end("killed", blocked(BY_HAND, "incomplete"))
     scene.task("before", status=Status.BLOCKED, reason=f"{BY_HAND}: no use")
     scene.task("stage", status=Status.BLOCKED, reason="not begun, since stage impl failed")
-    scene.task("aside", status=Status.BLOCKED)  # by a person's own word
+    scene.task("aside", status=Status.BLOCKED)  # by a person's own decision
 
 
 @situation(*(("failed", finding) for finding in sorted(SAID)))

@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 import pytest
 
 CLIS, CAMPAIGNS = "clis", "campaigns"
-#: Each part, and whether its tests may run side by side. The others depend on time or need the whole machine.
+#: The parts, and whether the tests of each may run in parallel. The others depend on time or need the whole machine.
 PARTS = {"queues": True, CLIS: True, "kills": False, "load": False, CAMPAIGNS: False}
 ROOT = Path(__file__).parents[1]
 VERIFIED = ROOT / "tests" / "real" / "verified.txt"
@@ -28,7 +28,7 @@ ENGINE = (
     *("starting", "environment", "sessions", "runner", "live", "tail", "transcript", "fold", "signs"),
     *("finishing", "conclusion", "settling", "typist", "briefing"),
 )
-#: Those of the core that decide about a run.
+#: The modules of the core that decide about a run.
 CORE = ("watchdog", "outcome", "last_words")
 #: The files that the digest covers.
 SOURCES = (
@@ -51,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the tests of one part; without a part, those of no part, and of CLIs unless they are verified."""
+    """Keep the tests of one part. Without a part, keep those of no part, and of CLIs unless they are verified."""
     part = config.getoption("soak")
     wanted = {part} if part else {""} if is_verified() else {"", CLIS}
     left = [item for item in items if part_of(item) not in wanted]

@@ -1,7 +1,7 @@
-"""Programs called codex, claude and gemini, for tests that name coders as users do: they work at once, without a model.
+"""Stubs of codex, claude and gemini, for tests that name coders as users do: they finish at once, without a model.
 
-Each keeps what it was told in its task's folder, adds a file to where it works, hands in a result, and says that it is
-done in the words of the CLI whose name it has. A test may say instead what they do, see `play`.
+Each stores its prompt in its task's folder, adds a file to its workplace, hands in a result, and reports success in the
+format of the CLI whose name it has. A test may set what they do, see `play`.
 """
 
 import json
@@ -11,7 +11,7 @@ from program import Program
 
 FOLDER = "stubs"
 NAMES = ("codex", "claude", "gemini")
-#: Where claude's input ends is for fleet to say: it reads its first line alone.
+#: claude's stub reads only the first line, because fleet decides when claude's input ends.
 PROGRAM = """\
 #!/bin/sh
 name=${0##*/}
@@ -39,7 +39,7 @@ esac
 
 
 def with_stub_clis(fleet: Program) -> None:
-    """Put them first on PATH, each with what counts as a login."""
+    """Put the stubs first on PATH, each with a login."""
     folder = fleet.user / FOLDER
     folder.mkdir()
     for name in NAMES:
@@ -50,12 +50,12 @@ def with_stub_clis(fleet: Program) -> None:
 
 
 def play(fleet: Program, part: str) -> None:
-    """Have them run this from now on, by the shell: it knows $name and $heard, and may set $summary, $status, $next."""
+    """Make the stubs run this shell code. It knows $name and $heard, and may set $summary, $status and $next."""
     (fleet.user / FOLDER / "part").write_text(f'heard=$(cat "$FLEET_TASK_DIR/heard")\n{part}')
 
 
 def heard(fleet: Program, task: str) -> str:
-    """What the stub of a task was told, without what fleet says to every agent."""
+    """Return the prompt of the stub of a task, without the text that fleet adds for every agent."""
     text = (fleet.home / "tasks" / task / "heard").read_text()
     if text.startswith("{"):
         told: dict[str, Any] = json.loads(text)
@@ -65,5 +65,5 @@ def heard(fleet: Program, task: str) -> str:
 
 
 def found(fleet: Program, task: str) -> list[str]:
-    """The files that lay where it began."""
+    """Return the files that existed where the stub started."""
     return (fleet.home / "tasks" / task / "found").read_text().split()

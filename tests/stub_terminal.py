@@ -1,10 +1,10 @@
-"""A claude for terminals, without a model: it draws the screen and keeps the session as claude does, and says "done".
+"""A stub of claude for terminals: it draws the screen and writes the session as claude does, and answers "done".
 
-What it does at its start is for the test to say:
+A test sets its behavior at the start:
 
-    dialog    a question stands before its input until somebody presses 1; all else is lost on it
-    deaf      what is typed in its first moments is lost
-    sleeps    its input takes so many seconds to come up
+    dialog    a question stands before its input until 1 is pressed; all other keys are lost
+    deaf      keys typed in its first moments are lost
+    sleeps    its input appears after so many seconds
 """
 
 import sys
@@ -68,7 +68,7 @@ while True:
 
 
 def use_stub(home: Terminals, **start: float) -> None:
-    """Have the agents of a home run it, under the name claude."""
+    """Make the agents of a home run this stub under the name claude."""
     folder = home.fleet.user / "stub"
     folder.mkdir()
     (folder / "claude").write_text(PROGRAM.format(python=sys.executable, start=start))
@@ -78,7 +78,7 @@ def use_stub(home: Terminals, **start: float) -> None:
 
 
 def heard(home: Terminals) -> list[str]:
-    """All that agents were told, as their sessions have it."""
+    """Return all messages that agents received, from their session files."""
     import json
 
     lines = [

@@ -1,4 +1,4 @@
-"""A supervisor in a home of its own, watched from outside: what it must keep is checked without importing fleet."""
+"""A supervisor in its own home, watched from outside: no code of fleet checks its promises."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from needs import require
 from program import Process, Program
 
 CODER = "workers.scripted:ScriptedCoder"
-#: How long to wait for what must happen; a busy machine takes its time.
+#: Seconds to wait for expected events; a busy machine is slow.
 PATIENCE = 120.0
 
 
@@ -29,7 +29,7 @@ class Supervised:
         self.fleet = fleet
         self.audit = fleet.user / "audit"
         self.audit.touch()
-        self.go = fleet.user / "go"  # agents told `until={go}` end when it exists
+        self.go = fleet.user / "go"  # agents with `until={go}` end when the file exists
         tests = Path(__file__).parent
         fleet.env["PYTHONPATH"] = f"{tests}:{tests / 'workers'}"
         settings = (
@@ -38,13 +38,13 @@ class Supervised:
         )
         fleet.furnish(("init", "--permissions", "user"), ("config", "set", *settings))
         self.process: Process | None = None
-        self.seed = 0  # of a random test, told when it fails
+        self.seed = 0  # of a random test, printed when it fails
 
     def set(self, *pairs: str) -> None:
         self.fleet.ok("config", "set", *pairs)
 
     def start(self) -> None:
-        """Start a supervisor and wait until it holds the home."""
+        """Start a supervisor, and wait until it holds the home."""
         self.spawn()
         process = self.process
         assert process is not None
@@ -57,20 +57,20 @@ class Supervised:
         )
 
     def spawn(self) -> None:
-        """Start a supervisor and wait for nothing."""
+        """Start a supervisor without waiting."""
         if self.process is not None:
             self.process.wait(30)
         with (self.fleet.user / "supervisor.out").open("ab") as log:
             self.process = self.fleet.start("run", stdout=log.fileno(), stderr=log.fileno())
 
     def kill(self) -> None:
-        """kill -9, and no goodbye."""
+        """Kill the supervisor with SIGKILL."""
         assert self.process is not None
         self.process.kill()
         self.process.wait()
 
     def stop(self) -> None:
-        """Ask it to end; its agents too."""
+        """Ask the supervisor and its agents to end."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGUSR1)
             try:
@@ -83,23 +83,23 @@ class Supervised:
         return found or {"running": False}
 
     def create(self, do: str, *argv: str) -> str:
-        """A task whose agent does this; its id."""
+        """Create a task whose agent has these orders. Return its id."""
         made = json.loads(self.fleet.ok("bd", "create", do[:80], "-d", f"do: {do}", *argv, "--json"))
         return str(made["id"])
 
     def create_many(self, orders: list[str]) -> list[str]:
-        """As many tasks, made by one call; their ids."""
+        """Create a task for each order in one call. Return their ids."""
         plan = self.fleet.user / "plan.md"
         plan.write_text("".join(f"## {do[:80]}\n\n### Description\ndo: {do}\n\n" for do in orders))
         made = json.loads(self.fleet.ok("bd", "create", "--file", str(plan), "--json"))
         return [str(row["id"]) for row in made]
 
     def task(self, key: str) -> dict[str, Any]:
-        """A task as the database has it."""
+        """Return a task from the database."""
         return self.rows("select * from tasks where id = ?", key)[0]
 
     def runs(self, key: str) -> list[dict[str, Any]]:
-        """A task's runs as the database has them."""
+        """Return a task's runs from the database."""
         return self.rows("select * from runs where task = ? order by number", key)
 
     def rows(self, sql: str, *values: Any) -> list[dict[str, Any]]:
@@ -108,7 +108,7 @@ class Supervised:
             return [dict(row) for row in database.execute(sql, values)]
 
     def wait_status(self, key: str, *statuses: str, patience: float = PATIENCE) -> dict[str, Any]:
-        """Wait until a task is in one of these statuses."""
+        """Wait until a task has one of these statuses. Return the task."""
         wait_for(lambda: self.task(key)["status"] in statuses, f"{key} to be {statuses}", self.describe, patience)
         return self.task(key)
 
@@ -127,12 +127,12 @@ class Supervised:
         wait_for(lambda: len(self.notes("start")) >= count, f"{count} agents to start", self.describe)
 
     def notes(self, what: str = "") -> list[list[str]]:
-        """The audit: [what, task, run, pid, time]."""
+        """Return the audit: [what, task, run, pid, time]."""
         lines = [line.split() for line in self.audit.read_text().splitlines()]
         return [line for line in lines if not what or line[0] == what]
 
     def agents(self) -> list[int]:
-        """The processes on this machine that carry this home in their environment."""
+        """Return the agents' processes on this machine that have this home in their environment."""
         return [pid for pid, words in self._processes() if any(word.startswith(b"FLEET_RUN_ID=") for word in words)]
 
     def command_lines(self) -> list[str]:
@@ -147,18 +147,18 @@ class Supervised:
                 yield pid, words
 
     def strays(self) -> list[int]:
-        """The processes that agents left behind, also those that hid everything: their command names the audit."""
+        """Return the processes that agents left behind, also hidden ones: their command names the audit."""
         mark = str(self.audit).encode()
         return [pid for pid, command in commands() if mark in command]
 
     def memory_kb(self, what: str) -> int:
-        """What the supervisor's own process has (VmRSS) or had at most (VmHWM)."""
+        """Return the current (VmRSS) or peak (VmHWM) memory of the supervisor's own process."""
         assert self.process is not None
         lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith(f"{what}:"))
 
     def log_lines(self) -> list[dict[str, Any]]:
-        """The supervisor's own log; each line must be JSON."""
+        """Return the supervisor's own log; each line must be JSON."""
         files = sorted((self.fleet.home / "logging").glob("fleet-*.jsonl"))
         return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
@@ -171,7 +171,7 @@ class Supervised:
 def wait_for(
     condition: Callable[[], object], what: str, tell: Callable[[], str] = str, patience: float = PATIENCE
 ) -> None:
-    """Look until it is so; fail with what is known when it takes too long."""
+    """Wait until the condition holds. Fails with a description if it takes too long."""
     end = time.monotonic() + patience
     while True:
         began = time.monotonic()
@@ -180,12 +180,12 @@ def wait_for(
         now = time.monotonic()
         if now > end:
             pytest.fail(f"waited {patience:g} s for {what}\n{tell()}")
-        # A look that starts a program takes the processor from what is waited for.
+        # A check that starts a program takes CPU time from what the test waits for.
         time.sleep(min(max(0.03, now - began), 0.3))
 
 
 def commands() -> Iterator[tuple[int, list[bytes]]]:
-    """Every process of this machine with the words of its command."""
+    """Yield every process of this machine with the words of its command."""
     for entry in Path("/proc").iterdir():
         try:
             yield int(entry.name), (entry / "cmdline").read_bytes().split(b"\0")
@@ -194,7 +194,7 @@ def commands() -> Iterator[tuple[int, list[bytes]]]:
 
 
 def environment(pid: int) -> list[bytes]:
-    """Return the environment that a process was started with; of one that has ended there is none."""
+    """Return the environment of a process at its start, or [] if it has ended."""
     try:
         return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
@@ -203,7 +203,10 @@ def environment(pid: int) -> list[bytes]:
 
 @contextmanager
 def small_disk(place: Path, size: str, *options: str) -> Iterator[Callable[[], Path]]:
-    """A file system of its own over a folder, which keeps what lies there; and how to fill it: the file to remove."""
+    """Mount a small file system over a folder, whose content stays.
+
+    Yields a function that fills it and returns the file to remove.
+    """
     wanted = ",".join((f"size={size}", *options))
     with _mounted(place, "-t", "tmpfs", "-o", wanted, "tmpfs"):
         yield lambda: fill(place / "filler")
@@ -211,7 +214,7 @@ def small_disk(place: Path, size: str, *options: str) -> Iterator[Callable[[], P
 
 @contextmanager
 def disk_with_quotas(place: Path, image: Path) -> Iterator[None]:
-    """Mount a file system over a folder, whose content stays. `btrfs qgroup limit` limits what it takes."""
+    """Mount a file system over a folder, whose content stays. `btrfs qgroup limit` limits its size."""
     require(shutil.which("mkfs.btrfs"), "a disk with quotas (mkfs.btrfs)")
     with image.open("wb") as file:
         file.truncate(256 << 20)
@@ -245,7 +248,7 @@ def fill(path: Path) -> Path:
 
 
 def fill_inodes(folder: Path) -> None:
-    """Make files until no more can be made."""
+    """Create files until no inode is left."""
     folder.mkdir()
     with suppress(OSError):
         for number in range(1_000_000):

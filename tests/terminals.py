@@ -1,6 +1,6 @@
-"""Fleet in a repository, its agents in a tmux of their own: driven by what people type, judged from outside.
+"""fleet in a repository, with its agents in a separate tmux: used as people type, judged from outside.
 
-Nothing of fleet is imported here. What must be true is read from git, tmux, the processes and the database's tables.
+The checks use no code of fleet. They read git, tmux, processes and the database's tables.
 """
 
 import fcntl
@@ -28,12 +28,12 @@ from repositories import branches, make_repository, run_git, worktrees
 from supervised import PATIENCE, Supervised, wait_for
 
 LEAVE = b"\x02d"  # Ctrl-b d
-#: Between two keys; tmux takes what comes faster for a paste.
+#: Seconds between two keys; tmux treats faster keys as a paste.
 BETWEEN_KEYS = 0.05
 
 
 class Terminals(Supervised):
-    """A home whose coder is the demo one, a repository, and a tmux server that nobody else has."""
+    """A home with the demo coder, a repository, and a separate tmux server."""
 
     def __init__(self, fleet: Program, repo: Path | None = None) -> None:
         require(shutil.which("tmux"), "tmux")
@@ -46,11 +46,11 @@ class Terminals(Supervised):
         room = ("supervisor.min_free_disk_mb=1", "supervisor.min_free_memory_mb=1")
         settings = ("coder=demo", f"tmux.socket={self.socket}", *room)
         fleet.furnish(("init", "--home", "--permissions", "user"), ("config", "set", *settings))
-        # Short, for the name of a socket has an end.
+        # Short, because the name of a socket has a maximum length.
         self.sockets = fleet.env["TMUX_TMPDIR"] = tempfile.mkdtemp(prefix="tmux")
 
     def type(self, line: str, stdin: str = "") -> Result:
-        """What a person types at a shell in the repository, character for character."""
+        """Run what a person types at a shell in the repository, character for character."""
         done = subprocess.run(
             ["sh", "-c", line],
             cwd=self.fleet.cwd,
@@ -62,21 +62,21 @@ class Terminals(Supervised):
         return Result(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
     def typed(self, line: str) -> str:
-        """The same, for what has to work; what it prints."""
+        """Run the same, which must succeed. Return its output."""
         result = self.type(line)
         assert result.code == 0, (line, result, self.describe())
         return result.out
 
     def told(self, *words: str, **options: Any) -> Any:
-        """What a command says in JSON."""
+        """Return the JSON answer of a command."""
         return json.loads(self.fleet.ok(*words, "--json", **options))
 
     def listed(self, *words: str, **options: Any) -> dict[str, dict[str, Any]]:
-        """The rows of `fleet list`, by branch."""
+        """Return the rows of `fleet list`, by branch."""
         return {row["branch"]: row for row in self.told("list", *words, **options)}
 
     def wait_listed(self, branch: str, *statuses: str) -> dict[str, Any]:
-        """Wait until `list` shows a branch in one of these statuses; its row."""
+        """Wait until `list` shows a branch with one of these statuses. Return its row."""
         found: dict[str, Any] = {}
 
         def is_so() -> bool:
@@ -88,12 +88,12 @@ class Terminals(Supervised):
         return found
 
     def wait_alive(self, *names: str) -> None:
-        """Wait until the agents of these branches did their first step and wait for a person."""
+        """Wait until the agents of these branches took their first step and wait for a person."""
         for name in names:
             self.wait_listed(name, "idle")
 
     def tmux(self, *words: str) -> str:
-        """What tmux says on the socket of this home; nothing when no server is there."""
+        """Return tmux's output on the socket of this home, or "" if no server runs."""
         argv = ["tmux", "-L", self.socket, *words]
         return subprocess.run(argv, env=self.fleet.env, capture_output=True, text=True, timeout=PATIENCE).stdout
 
@@ -103,11 +103,11 @@ class Terminals(Supervised):
         return {name for dead, _, name in (line.partition(" ") for line in lines) if dead == "0"}
 
     def screen(self, session: str) -> str:
-        """What a session's terminal shows."""
+        """Return the text of a session's terminal."""
         return self.tmux("capture-pane", "-p", "-J", "-S", "-2000", "-t", f"={session}:")
 
     def heard(self, task: str) -> list[str]:
-        """All that an agent was told, as its own session has it."""
+        """Return all messages to an agent from its own session file."""
         lines = [
             json.loads(line)
             for path in sorted((self.fleet.home / "tasks" / task).glob("runs/*/session.jsonl"))
@@ -116,25 +116,25 @@ class Terminals(Supervised):
         return [str(line["text"]) for line in lines if line.get("type") == "user"]
 
     def branches(self) -> set[str]:
-        """The branches beside main."""
+        """Return the branches other than main."""
         return set(branches(self.repo)) - {"main"}
 
     def worktrees(self) -> set[str]:
-        """Where git says that worktrees are, beside the main checkout."""
+        """Return the paths of the worktrees other than the main checkout."""
         return set(worktrees(self.repo)[1:])
 
     def fsck(self) -> str:
-        """What git finds wrong with the repository."""
+        """Return the faults that git finds in the repository."""
         return run_git(self.repo, "fsck", "--full", "--no-dangling")
 
     def rows_of_branch(self, branch: str) -> list[dict[str, Any]]:
-        """The tasks of a branch, as soon as the database has them."""
+        """Return the tasks of a branch from the database."""
         return self.rows("select * from tasks where branch = ?", branch)
 
     def describe(self) -> str:
-        """All that helps to see why."""
+        """Return details that help to find a fault."""
         parts = [f"FLEET_SEED={self.seed}", str(self.sessions()), str(self.worktrees())]
-        with suppress(Exception):  # also where the home is not there yet
+        with suppress(Exception):  # also if the home does not exist yet
             parts.append(str(self.rows("select id, status, reason, branch from tasks")))
             parts.append(str([line for line in self.log_lines() if line.get("level") != "info"][-20:]))
         return "\n".join(parts)
@@ -147,7 +147,10 @@ class Terminals(Supervised):
         shutil.rmtree(self.sockets, ignore_errors=True)
 
     def _end_supervisor(self) -> bool:
-        """Ask whoever holds the home's lock to end, and its agents, without starting a program; whether nobody does."""
+        """Ask the holder of the home's lock to end with its agents, without a program.
+
+        Return True if the lock is free.
+        """
         lock = self.fleet.home / "supervisor.lock"
         if not lock.exists():
             return True
@@ -157,7 +160,7 @@ class Terminals(Supervised):
             while time.monotonic() < end:
                 try:
                     fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                except BlockingIOError:  # it is held, so the pid in it is nobody else's
+                except BlockingIOError:  # the lock is held, so its pid is valid
                     note = lock.read_bytes()
                     if note and not asked:
                         asked = json.loads(note)["pid"]
@@ -169,7 +172,7 @@ class Terminals(Supervised):
 
 
 class Screen:
-    """A terminal of our own with a program in it, as a person's is."""
+    """A pseudoterminal with a program in it, as a person uses."""
 
     def __init__(self, home: Terminals, *words: str) -> None:
         self.ours, theirs = os.openpty()
@@ -186,7 +189,7 @@ class Screen:
         os.close(theirs)
 
     def wait_for(self, text: str, patience: float = PATIENCE) -> None:
-        """Read until it shows this."""
+        """Read until the screen shows this text."""
         end = time.monotonic() + patience
         while text.encode() not in self.seen:
             if time.monotonic() > end or not self._read(0.1):
@@ -199,7 +202,7 @@ class Screen:
             os.write(self.ours, bytes([key]))
 
     def end(self, patience: float = 20) -> int:
-        """Wait for the program's end; its exit code."""
+        """Wait for the program's end. Return its exit code."""
         end = time.monotonic() + patience
         while self.process.poll() is None and time.monotonic() < end:
             self._read(0.05)
@@ -223,7 +226,7 @@ class Screen:
 
 @pytest.fixture
 def home(fleet: Program) -> Iterator[Terminals]:
-    """Fleet in a small repository; nothing it started outlives the test."""
+    """Yield fleet in a small repository; no process that it started outlives the test."""
     made = Terminals(fleet)
     yield made
     made.stop()

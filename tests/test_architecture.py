@@ -1,4 +1,4 @@
-"""The layers, and what keeps the code readable and `bd` quick: enforced by reading every module of fleet."""
+"""Rules for the layers, for readable code and for a light `bd`, checked by reading every module of fleet."""
 
 import ast
 import functools
@@ -35,12 +35,12 @@ RANK = {part: rank for rank, layer in enumerate(LAYERS) for part in layer}
 ADAPTERS = LAYERS[2]
 FACES = LAYERS[6]
 
-# What another folder may know of a port: its promises, its registry, and what all its products share.
+# Modules of a port that other folders may import: its promises, its registry, and code that all its products share.
 OPEN_MODULES = ("base", "prompt", "dialogs", "lock", "moving", "sql_connection")
-#: A folder without a port: there is one git, and hiding it would only make two names for everything.
+#: A folder without a port: git is the only product, and a port would only add names.
 OPEN_PARTS = ("workspaces",)
 
-# Where a function may import: the reason for it. Everywhere else imports stand at the top.
+# Files whose functions may import, with the reason. Everywhere else, imports stand at the top.
 LOCAL_IMPORTS = {
     "fleet/__main__.py": "`fleet bd` and a supervisor in the background must not pay for click",
     "fleet/assembly.py": "a product is imported when it is opened",
@@ -82,7 +82,7 @@ HEAVY = (
     *("tomllib", "subprocess", "asyncio", "logging", "fleet.config.price_table"),
 )
 
-# What people type all day loads nothing that only a supervisor needs, and draws its tables itself.
+# Frequent commands load nothing that only a supervisor needs, and draw their tables themselves.
 SUPERVISORS = (
     *("asyncio", "ssl", "fleet.engine.starting", "fleet.engine.runner", "fleet.engine.verifying"),
     *("fleet.engine.coder_files", "fleet.engine.evidence"),
@@ -91,7 +91,7 @@ SUPERVISORS = (
 # What only shows the queue reads settings and the database, and little else.
 OF_VIEWS = ("logging", "pathlib", "shutil", "subprocess", "urllib.parse", "fleet.workspaces.git")
 
-# Before its first agent a supervisor loads nothing that only the end of a run needs, or only some runs.
+# Before its first agent, a supervisor loads nothing that only the end of a run, or only some runs, need.
 OF_LATER = (
     *("click", "zoneinfo", "configparser", "fleet.config.price_table", "fleet.engine.finishing"),
     *("fleet.engine.conclusion", "fleet.engine.verifying", "fleet.engine.scope.lookout"),
@@ -110,14 +110,14 @@ class Module(NamedTuple):
 
     @property
     def part(self) -> str:
-        """The layer's member it belongs to: `core`, `cli`, `home` …; empty for the package itself."""
+        """Return the layer's member: `core`, `cli`, `home` …; "" for the package itself."""
         return part_of(self.name)
 
     def nodes(self) -> Iterator[ast.AST]:
         return ast.walk(self.tree)
 
     def fleet_imports(self) -> set[str]:
-        """The modules of fleet that this one imports, those for type checkers included."""
+        """Return the modules of fleet that this one imports, including those for type checkers."""
         return imports_of(self.name)
 
 
@@ -139,7 +139,7 @@ def part_of(name: str) -> str:
 
 @functools.cache
 def modules() -> dict[str, Module]:
-    """Every module under src/fleet, by name."""
+    """Return every module under src/fleet, by name."""
     found = {}
     for file in sorted(SRC.glob("fleet/**/*.py")):
         path = file.relative_to(SRC).as_posix()
@@ -150,7 +150,7 @@ def modules() -> dict[str, Module]:
 
 
 def check_every_module(find: Callable[[Module], object], rule: str) -> None:
-    """Fail with all that a search finds, by the path of each module where it finds something."""
+    """Fail with all findings of a search, by the path of their module."""
     found = [f"{module.path}: {wrong}" for module in modules().values() if (wrong := find(module))]
     assert not found, "\n".join([rule, *found])
 
@@ -167,7 +167,7 @@ def test_imports_point_down() -> None:
     check_every_module(above, "imports from a layer above")
 
 
-def test_adapters_and_faces_do_not_know_each_other() -> None:
+def test_adapters_and_faces_do_not_import_each_other() -> None:
     def siblings(module: Module) -> list[str]:
         # The command line starts the other faces.
         layer = next((each for each in (ADAPTERS, FACES) if module.part in each and module.part != "cli"), ())
@@ -176,7 +176,7 @@ def test_adapters_and_faces_do_not_know_each_other() -> None:
     check_every_module(siblings, "imports from another part of its layer")
 
 
-def test_only_the_assembly_names_products() -> None:
+def test_only_the_assembly_imports_products() -> None:
     def products(module: Module) -> list[str]:
         named = (name for name in module.fleet_imports() if is_product(name) and part_of(name) != module.part)
         return [] if module.part == "assembly" else sorted(named)
@@ -189,7 +189,7 @@ def is_product(name: str) -> bool:
     return len(parts) > 2 and parts[1] in ADAPTERS and parts[1] not in OPEN_PARTS and parts[2] not in OPEN_MODULES
 
 
-def test_imports_make_no_circle() -> None:
+def test_imports_have_no_cycle() -> None:
     graph = {name: module.fleet_imports() & set(modules()) for name, module in modules().items()}
     try:
         TopologicalSorter(graph).prepare()
@@ -209,14 +209,14 @@ def test_imports_are_absolute_and_at_the_top() -> None:
     check_every_module(lines, "relative imports, or imports inside a function, at these lines")
 
 
-def test_a_module_says_what_it_is() -> None:
+def test_every_module_has_a_docstring() -> None:
     check_every_module(lambda module: not ast.get_docstring(module.tree), "no docstring")
 
 
 PATHS_OF_A_HOME = {*vars(FleetHome("/home"))}
 
 
-def test_only_home_knows_its_paths() -> None:
+def test_only_home_joins_its_paths() -> None:
     def joins(module: Module) -> list[int]:
         expressions = [node for node in module.nodes() if isinstance(node, ast.expr) and module.name != "fleet.home"]
         return [node.lineno for node in expressions if joins_to_home(node)]
@@ -240,7 +240,7 @@ def joins_to_home(node: ast.expr) -> bool:
 
 
 def is_home_path(node: ast.expr) -> bool:
-    """Return True for `home.root`, `self._home.tasks` and the like, also inside `os.path.realpath`."""
+    """Return True for `home.root`, `self._home.tasks` and similar, also inside `os.path.realpath`."""
     if isinstance(node, ast.Call) and len(node.args) == 1:
         return is_home_path(node.args[0])
     if not isinstance(node, ast.Attribute) or node.attr not in PATHS_OF_A_HOME:
@@ -258,7 +258,7 @@ def test_only_the_command_line_prints() -> None:
     check_every_module(prints, "print at these lines")
 
 
-def test_sql_lies_in_sql_files() -> None:
+def test_sql_is_only_in_sql_files() -> None:
     def sql(module: Module) -> list[int]:
         if module.part != "store":
             return []
@@ -311,7 +311,7 @@ finally:
 
 
 class Home:
-    """A home in which commands are watched for what they import."""
+    """A home in which commands report what they import."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -342,7 +342,7 @@ def home(tmp_path: Path) -> Home:
     return Home(tmp_path)
 
 
-def test_bd_stays_light(home: Home) -> None:
+def test_bd_imports_no_heavy_module(home: Home) -> None:
     """The hot path imports nothing that costs as much as starting Python."""
     home.call("bd", "create", "a task", "--json")
     _, imported = home.call("bd", "ready", "--json")
@@ -379,7 +379,7 @@ def runs_of(home: Home, task: str) -> list[str]:
     return [run["ending"] for run in json.loads(home.call("runs", task, "--json")[0])]
 
 
-def test_a_supervisor_starts_with_what_its_first_agent_needs() -> None:
+def test_supervisor_starts_with_only_what_its_first_agent_needs() -> None:
     look = "import sys; from fleet.cli import foreground; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, timeout=60, check=True)
     assert not {*done.stdout.split()} & {*OF_LATER}

@@ -1,4 +1,4 @@
-"""The tests see the same environment on every machine."""
+"""Check that the tests have the same environment on every machine."""
 
 import shutil
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 from isolated import HIDDEN, without_hidden
 
 
-def test_a_test_finds_no_program_or_setting_of_the_developer() -> None:
+def test_tests_find_no_program_or_setting_of_the_developer() -> None:
     assert [name for name in HIDDEN if shutil.which(name)] == []
     assert subprocess.run(["git", "config", "--list"], cwd="/", capture_output=True, check=True).stdout == b""
 

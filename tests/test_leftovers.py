@@ -1,4 +1,4 @@
-"""A run of the tests that leaves something behind names it, removes it, and fails."""
+"""A run of the tests that leaves something behind: it names the leftovers, removes them, and fails."""
 
 import os
 import subprocess

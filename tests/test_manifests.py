@@ -1,4 +1,4 @@
-"""What `deploy/` ships: units, manifests and jobs that are valid, start a `fleet` that is there, and hold no secret."""
+"""The files of `deploy/`: units, manifests and jobs are valid, start an existing command, and hold no secret."""
 
 import copy
 import json
@@ -28,11 +28,11 @@ DEPLOY = ROOT / "deploy"
 SCHEMAS = Path(__file__).parent / "schemas"
 UNIT = DEPLOY / "systemd" / "fleet.service"
 HOWTO = ROOT / "docs" / "howto" / "run-on-many-machines.md"
-#: The program, with schemas made from the API of Kubernetes; the Makefile says where it is.
+#: The program, with schemas made from the API of Kubernetes; set by the Makefile.
 VALIDATE = os.environ.get("FLEET_TEST_KUBERNETES", "")
 JOB = DEPLOY / "nomad" / "fleet.nomad.json"
 
-#: The keys of systemd that the unit may have, and what each takes.
+#: The keys of systemd that the unit may have, with the pattern of each value.
 UNIT_KEYS = {
     "Unit": {
         "Description": r".+",
@@ -64,7 +64,7 @@ NEEDED = {"Unit": {"Description"}, "Service": {"Type", "ExecStart", "User", "Kil
 
 
 def unit() -> dict[str, dict[str, str]]:
-    """The unit, read strictly: no key twice, nothing outside a section."""
+    """Return the unit, read strictly: no key twice, nothing outside a section."""
     found: dict[str, dict[str, str]] = {}
     section: dict[str, str] | None = None
     for line in UNIT.read_text("utf-8").splitlines():
@@ -81,7 +81,7 @@ def unit() -> dict[str, dict[str, str]]:
 
 
 def manifests() -> dict[str, dict[str, Any]]:
-    """Every object for Kubernetes, by its kind; there is one of each."""
+    """Return the objects for Kubernetes by kind, one of each."""
     files = sorted((DEPLOY / "kubernetes").glob("*"))
     parts = [part for file in files for part in yaml.safe_load_all(file.read_text("utf-8"))]
     assert len({part["kind"] for part in parts}) == len(parts) == len(files)
@@ -94,10 +94,10 @@ def job() -> dict[str, Any]:
 
 
 def faults(value: Any, schema: str) -> list[str]:
-    """What is wrong with a value by one of our schemas."""
+    """Return the faults of a value by one of our schemas."""
     rules = json.loads((SCHEMAS / f"{schema}.json").read_text("utf-8"))
     Draft202012Validator.check_schema(rules)
-    if schema == "kubernetes" and value["kind"] in rules["$defs"]:  # what `oneOf` says of a fault helps nobody
+    if schema == "kubernetes" and value["kind"] in rules["$defs"]:  # the message of `oneOf` does not name the fault
         rules = {**rules, "oneOf": [{"$ref": f"#/$defs/{value['kind']}"}]}
     return [f"{error.json_path}: {error.message}" for error in Draft202012Validator(rules).iter_errors(value)]
 
@@ -107,7 +107,7 @@ def pod() -> dict[str, Any]:
     return found
 
 
-def test_the_unit_has_only_what_systemd_knows() -> None:
+def test_unit_has_only_keys_of_systemd() -> None:
     found = unit()
     assert set(found) == set(UNIT_KEYS)
     for section, keys in found.items():
@@ -116,10 +116,10 @@ def test_the_unit_has_only_what_systemd_knows() -> None:
             assert re.fullmatch(UNIT_KEYS[section][key], value), f"{key}={value}"
 
 
-def test_systemd_itself_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
+def test_systemd_finds_no_fault_in_the_unit(tmp_path: Path) -> None:
     require(shutil.which("systemd-analyze"), "systemd-analyze verify")
     copied = tmp_path / "fleet.service"
-    # The program is not where it will be.
+    # The program is not at its final path.
     copied.write_text(re.sub(r"(?m)^ExecStart=\S+", "ExecStart=/bin/true", UNIT.read_text("utf-8")))
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", str(copied)], capture_output=True, text=True, timeout=60
@@ -138,14 +138,14 @@ def test_every_manifest_fits_its_schema(kind: str) -> None:
 
 
 def validated(*files: Path) -> tuple[int, str]:
-    """What the schemas of Kubernetes itself say: those of its API, with nothing allowed beside them."""
+    """Return the result of Kubernetes' own schemas, which are those of its API without additional keys."""
     require(VALIDATE, "kubernetes-validate")
     words = [VALIDATE, "--strict", *map(str, files)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=120)
     return done.returncode, done.stdout + done.stderr
 
 
-def test_every_manifest_fits_the_schemas_of_kubernetes_itself(tmp_path: Path) -> None:
+def test_every_manifest_fits_the_schemas_of_kubernetes(tmp_path: Path) -> None:
     files = sorted((DEPLOY / "kubernetes").glob("*"))
     code, told = validated(*files)
     assert code == 0 and told.count("passed") == len(files), told
@@ -156,9 +156,9 @@ def test_every_manifest_fits_the_schemas_of_kubernetes_itself(tmp_path: Path) ->
     assert code == 1 and "replicas" in told
 
 
-# A schema of Nomad was not found in a package registry: ours has of its API's `Job` what this job may use, written down
+# No package registry has a schema of Nomad: ours covers the parts of its API's `Job` that this job may use, written
 # from its documentation.
-def test_the_job_fits_its_schema() -> None:
+def test_job_fits_its_schema() -> None:
     assert faults(job(), "nomad") == []
 
 
@@ -184,13 +184,13 @@ SLIPS: list[tuple[str, Callable[[dict[str, Any]], object]]] = [
 
 
 @pytest.mark.parametrize(("kind", "slip"), SLIPS, ids=[f"{kind}-{at}" for at, (kind, _) in enumerate(SLIPS)])
-def test_a_slip_would_be_seen(kind: str, slip: Callable[[dict[str, Any]], object]) -> None:
+def test_schemas_detect_a_typing_error(kind: str, slip: Callable[[dict[str, Any]], object]) -> None:
     slipped = copy.deepcopy(job() if kind == "nomad" else manifests()[kind])
     slip(slipped)
     assert faults(slipped, "nomad" if kind == "nomad" else "kubernetes")
 
 
-def test_the_parts_of_the_manifests_find_each_other() -> None:
+def test_parts_of_the_manifests_refer_to_each_other() -> None:
     found = manifests()
     spec = found["DaemonSet"]["spec"]
     assert spec["selector"]["matchLabels"].items() <= spec["template"]["metadata"]["labels"].items()
@@ -201,7 +201,7 @@ def test_the_parts_of_the_manifests_find_each_other() -> None:
     assert {mount["name"] for each in containers for mount in each["volumeMounts"]} == set(volumes)
     assert volumes["settings"]["configMap"]["name"] == found["ConfigMap"]["metadata"]["name"]
     made = f"create secret generic {volumes['queue']['secret']['secretName']} --from-file=queue="
-    assert made in HOWTO.read_text("utf-8")  # nobody ships it
+    assert made in HOWTO.read_text("utf-8")  # the user creates the secret
     mounts = {mount["name"]: mount for mount in pod()["containers"][0]["volumeMounts"]}
     assert mounts["settings"]["subPath"] in found["ConfigMap"]["data"]
     said = {each["name"]: each.get("value") for each in pod()["containers"][0]["env"]}
@@ -209,7 +209,7 @@ def test_the_parts_of_the_manifests_find_each_other() -> None:
     assert mounts["home"]["mountPath"] == said["FLEET_HOME"]
 
 
-def test_the_settings_of_the_manifests_are_settings_of_fleet() -> None:
+def test_settings_of_the_manifests_are_valid() -> None:
     table = tomllib.loads(manifests()["ConfigMap"]["data"]["runtime.toml"])
     assert check(table, HOME).problems == []
     mounts = {mount["name"]: mount["mountPath"] for mount in pod()["containers"][0]["volumeMounts"]}
@@ -217,7 +217,7 @@ def test_the_settings_of_the_manifests_are_settings_of_fleet() -> None:
 
 
 def commands() -> Iterator[list[str]]:
-    """Every `fleet …` that something here would run."""
+    """Yield every `fleet …` command that these files run."""
     yield unit()["Service"]["ExecStart"].split()[1:]
     container = pod()["containers"][0]
     assert container["command"] == ["fleet"]
@@ -226,14 +226,14 @@ def commands() -> Iterator[list[str]]:
     yield job()["Job"]["TaskGroups"][0]["Tasks"][0]["Config"]["args"]
 
 
-def test_what_is_run_is_a_command_of_fleet(fleet: Program) -> None:
+def test_commands_of_the_deployment_files_exist(fleet: Program) -> None:
     for words in commands():
         done = fleet(*words, "--help")
         assert done.code == 0 and done.out.startswith(f"Usage: fleet {words[0]}"), words
-    assert fleet("run", "--slot", "4", "--nmae", "x", "--help").code == 2  # a slip would be seen
+    assert fleet("run", "--slot", "4", "--nmae", "x", "--help").code == 2  # the check detects a typing error
 
 
-def test_nothing_here_holds_a_secret() -> None:
+def test_deployment_files_hold_no_secret() -> None:
     for file in (file for file in DEPLOY.rglob("*") if file.is_file()):
         text = file.read_text("utf-8")
         assert not re.search(r"postgres(ql)?://|password|api[_-]?key", text, re.IGNORECASE), file

@@ -1,4 +1,4 @@
-"""What the repository promises about itself: its links, its lock, its table of tests, its reference pages."""
+"""Promises of the repository about itself: its links, its lock, its table of tests, its reference pages."""
 
 import itertools
 import re
@@ -19,7 +19,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 LOCK = (ROOT / "requirements.lock").read_text("utf-8")
 
 
-def test_every_link_leads_somewhere() -> None:
+def test_every_link_leads_to_a_file() -> None:
     links = [(page, link) for page in PAGES for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text("utf-8"))]
     dead = [(page, link) for page, link in links if "://" not in link and not (page.parent / link).exists()]
     assert not dead, "\n".join(f"{page.relative_to(ROOT)}: {link}" for page, link in dead)
@@ -36,7 +36,7 @@ def test_every_link_to_a_heading_leads_to_one() -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """Return the names that headings of a page have in links."""
+    """Return the link names of a page's headings."""
     headings = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -84,13 +84,13 @@ def commands_in(text: str) -> list[str]:
     return typed + re.findall(r"`fleet ([^`]+)`", text)
 
 
-def test_the_environment_page_lists_the_variables_in_the_code() -> None:
+def test_environment_page_lists_the_variables_in_the_code() -> None:
     listed = set(re.findall(r"`(FLEET_[A-Z_]+)`", (REFERENCE / "environment.md").read_text("utf-8")))
     code = "\n".join(path.read_text("utf-8") for path in ROOT.glob("src/fleet/**/*.py"))
     assert listed == set(re.findall(r"[\"'](FLEET_[A-Z_]+)[\"']", code))
 
 
-def test_the_page_of_exit_codes_lists_those_in_the_code() -> None:
+def test_page_of_exit_codes_lists_those_in_the_code() -> None:
     table = (REFERENCE / "exit-codes.md").read_text("utf-8").partition("\n## ")[0]
     ours = {kind.exit_code for kind in (FleetError, Usage, GuardMismatch)}
     ours |= {0, errors.INTERRUPTED, errors.BROKEN_PIPE, TIMED_OUT}
@@ -99,7 +99,7 @@ def test_the_page_of_exit_codes_lists_those_in_the_code() -> None:
     assert set(map(int, re.findall(r"exit_code = (\d+)", source))) <= ours
 
 
-def test_the_page_of_workflow_files_lists_the_keys_in_the_code() -> None:
+def test_page_of_workflow_files_lists_the_keys_in_the_code() -> None:
     text = (REFERENCE / "workflow-files.md").read_text("utf-8")
     for heading, keys in (("Keys of a workflow", {*WORKFLOW_KEYS, "stages"}), ("Keys of a stage", {*STAGE_KEYS})):
         section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
@@ -107,7 +107,7 @@ def test_the_page_of_workflow_files_lists_the_keys_in_the_code() -> None:
         assert set(itertools.chain(*(re.findall(r"`(\w+)`", row) for row in rows))) == keys
 
 
-def test_the_lock_names_no_place() -> None:
+def test_lock_names_no_url() -> None:
     assert "://" not in LOCK
     assert "--index" not in LOCK
 
@@ -128,8 +128,8 @@ def test_every_dependency_is_bounded_and_locked() -> None:
     assert {re.split(r"[\[>]", word)[0] for word in wanted} <= locked
 
 
-def test_no_text_installs_the_foreign_package_of_that_name() -> None:
-    """`fleet` on PyPI is another project; ours is the distribution fleet-agents."""
+def test_no_text_installs_the_foreign_package_named_fleet() -> None:
+    """`fleet` on PyPI is another project; our distribution is fleet-agents."""
     verbs = r"\b(pip3?|pipx|uv( pip| tool)?) (install|upgrade|uninstall|add)|\b(uvx|pipx run|uv tool run)"
     name = r"""(\s+-\S+)*\s+['"]?fleet(?![\w/-])"""
     extras = r"(?<![\w-])fleet(\[(mcp|postgres|test|dev)\b|==)"
@@ -147,7 +147,7 @@ def test_no_text_installs_the_foreign_package_of_that_name() -> None:
     assert not named, "\n".join(named)
 
 
-def test_the_reference_pages_are_current() -> None:
+def test_reference_pages_are_current() -> None:
     argv = [sys.executable, str(ROOT / "tools" / "reference.py"), "--check"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Two hosts on one machine: a home each, one PostgreSQL, and a repository whose remote both can reach."""
+"""Two hosts on one machine: each with a home, sharing one PostgreSQL, and a repository whose remote both can reach."""
 
 import json
 import os
@@ -38,14 +38,14 @@ class Site:
         return made
 
     def hide_checkout(self) -> None:
-        """Another machine would not have it."""
+        """Hide the checkout, as on a machine that does not have it."""
         self.top.rename(self.folder / "project.hidden")
 
     def show_checkout(self) -> None:
         (self.folder / "project.hidden").rename(self.top)
 
     def refs(self) -> dict[str, str]:
-        """What the remote has."""
+        """Return the refs of the remote."""
         rows = run_git(self.bare, "for-each-ref", "--format=%(refname) %(objectname)").splitlines()
         return dict(line.split(" ") for line in rows)
 
@@ -54,7 +54,7 @@ class Site:
             return link.execute(sql.encode(), values).fetchall()
 
     def execute(self, sql: str, *values: Any) -> None:
-        """Write what another host would."""
+        """Change the database as another host would."""
         with psycopg.connect(self.url) as link:
             link.execute(sql.encode(), values)
 
@@ -77,7 +77,7 @@ class Site:
 
 
 class Host:
-    """One home, and its supervisor."""
+    """One home and its supervisor."""
 
     def __init__(self, site: Site, name: str, settings: tuple[str, ...]) -> None:
         base = site.folder / name
@@ -102,7 +102,7 @@ class Host:
         return (self.fleet.user / "supervisor.out").read_text(errors="replace")[-3000:]
 
     def stop(self) -> None:
-        """Stop it and its agents."""
+        """Stop the supervisor and its agents."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGUSR1)
             try:
@@ -119,14 +119,14 @@ class Host:
         self.process.wait()
 
     def create(self, do: str, *argv: str) -> str:
-        """A task with a worktree of the site's repository; its id."""
+        """Create a task with a worktree of the site's repository. Return its id."""
         words = ("bd", "create", "a task", "-d", f"demo: {do}", "--workspace", "worktree", "--json", *argv)
         return str(json.loads(self.fleet.ok(*words, cwd=self.site.top))["id"])
 
 
 @contextmanager
 def stopped_in_its_work(site: Site, host: Host, key: str) -> Iterator[None]:
-    """As long as the block takes the agent of a host does nothing, after it has begun."""
+    """Stop the agents of a host, once one has started on the task, for the duration of the block."""
     record = host.fleet.home / "tasks" / key / "events.jsonl"
     wait_for(lambda: record.exists() and "Step 1" in record.read_text(), "its first step", lambda: site.describe(key))
     agents = [pid for pid, words in commands() if b"fleet.coders.demo_agent" in words]

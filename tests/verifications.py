@@ -1,4 +1,4 @@
-"""A small project with a bug, branches that mend it or pretend to, and fleet's own look at them."""
+"""A small project with a bug, branches that fix it or pretend to, and fleet's verification of them."""
 
 import asyncio
 import os
@@ -41,7 +41,7 @@ TESTS = tests_by(Settings(origins={}, model_owner=""))
 
 
 def write(top: Path, files: Mapping[str, str | None]) -> None:
-    """Write files, links (`-> target`) too, and delete those of none."""
+    """Write files or links (`-> target`), and delete files whose text is None."""
     for name, text in files.items():
         path = top / name
         if text is None:
@@ -57,7 +57,7 @@ def write(top: Path, files: Mapping[str, str | None]) -> None:
 
 
 def make_project(top: Path) -> Path:
-    """The project with its bug, on branch main."""
+    """Create the project with its bug, on branch main."""
     top.mkdir(parents=True)
     run_git(top, "init", "--quiet", "--initial-branch=main")
     write(top, BASE)
@@ -67,7 +67,7 @@ def make_project(top: Path) -> Path:
 
 
 class Project:
-    """One project of a user, and one branch of an agent in it."""
+    """One project of a user with one branch of an agent."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -82,16 +82,16 @@ class Project:
 
     @property
     def place(self) -> Path:
-        """Where the shim keeps its files."""
+        """Return the folder of the shim's files."""
         return self.folder / "home" / "tasks" / "t" / "verify"
 
     @property
     def checkout(self) -> Path:
-        """Where the clean checkout is made."""
+        """Return the folder of the clean checkout."""
         return self.folder / "home" / "verify" / "t-1"
 
     def branch(self, files: Mapping[str, str | None] | None = None) -> str:
-        """Commit what is in the checkout, with these files, as an agent would; the commit."""
+        """Commit the checkout with these files, as an agent would. Return the commit."""
         write(self.top, files or {})
         run_git(self.top, "add", "--all", "--force")
         env = os.environ | IDENTITY
@@ -108,7 +108,7 @@ class Project:
         return Room(str(self.place), str(self.checkout), env)._replace(**changes)
 
     def look(self, commit: str, command: str = COMMAND, **wanted: Any) -> Verification:
-        """Fleet's own look at a commit."""
+        """Verify a commit with fleet."""
         asked = Wanted(command=command, **({"seconds": 60.0} | wanted))
         return asyncio.run(
             verify(self.launcher, self.view, asked, self.room(), commit=commit, base=self.base, tests=TESTS)

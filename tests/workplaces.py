@@ -1,4 +1,4 @@
-"""A repository with a home beside it, and worktrees made between them: for the tests of workspaces."""
+"""A repository with a home beside it, and worktrees between them, for the tests of workspaces."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -42,7 +42,7 @@ class Place:
         return worktree.state_of(self.repository, str(self.path(branch)))
 
     def assert_untouched(self) -> None:
-        """Nothing but the main checkout and its branch, and git finds no fault."""
+        """Check that only the main checkout and its branch exist, and that git finds no fault."""
         assert branches(self.top) == ["main"]
         assert worktrees(self.top) == [str(self.top)]
         admin = self.top / ".git" / "worktrees"

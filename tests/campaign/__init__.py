@@ -1,1 +1,1 @@
-"""Several hosts in network namespaces that share one PostgreSQL, faults that befall them, and who audits it."""
+"""Campaigns: hosts in network namespaces that share one PostgreSQL, faults that hit them, and an auditor."""

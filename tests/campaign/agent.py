@@ -1,9 +1,8 @@
-"""An agent of the campaign: it takes steps, commits half of its work and then all of it, and notes every step.
+"""An agent of the campaign: it takes steps, commits half of its work and then all of it, and records every step.
 
-It has a process beside it, as one that serves or watches would be, which never ends by itself. `do: steps=N` in its
-prompt says how many steps, for a first run; later ones take far fewer. The notes go to $AUDIT, a line each: what, task,
-run, seconds of the machine's clock, and of a commit its name. It imports nothing of fleet. Time that it stands still is
-no step.
+A second process beside it never ends by itself, like a server or a watcher. `do: steps=N` in the prompt sets the number
+of steps of a first run; later runs take far fewer. Each line of $AUDIT holds: what, task, run, seconds of the machine's
+clock, and the id of a commit. The agent imports nothing of fleet. Time while it is frozen is not a step.
 """
 
 import json
@@ -23,7 +22,7 @@ IDENTITY = {
 
 
 def main() -> None:
-    """Work."""
+    """Do the work."""
     prompt = sys.stdin.read()
     order = next(line for line in prompt.splitlines() if line.startswith("do: steps="))
     steps = int(order.removeprefix("do: steps=")) // int(RUN.rpartition("/")[2]) ** 2
@@ -40,7 +39,7 @@ def main() -> None:
 
 
 def serve_beside() -> None:
-    """Start a daemon that takes steps for ever."""
+    """Start a daemon that takes steps forever."""
     if os.fork() == 0:
         os.setsid()
         while True:
@@ -49,7 +48,7 @@ def serve_beside() -> None:
 
 
 def write(number: int) -> None:
-    """Write something; where there is a repository, commit it."""
+    """Write something, and commit it if a repository exists."""
     say("tool_use", id=str(number), tool="Write", input={"path": f"{TASK}.txt"})
     with Path(f"{TASK}.txt").open("a") as file:
         file.write(f"{RUN} {number}\n")
@@ -62,7 +61,7 @@ def write(number: int) -> None:
 
 
 def git(*words: str) -> str:
-    """What git prints."""
+    """Return git's output."""
     done = subprocess.run(["git", *words], env=os.environ | IDENTITY, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"git {words[0]}: {done.stderr}")
@@ -70,7 +69,7 @@ def git(*words: str) -> str:
 
 
 def note(what: str, more: str = "-") -> None:
-    """Append one line, whole."""
+    """Append one line in a single write."""
     line = f"{what} {TASK} {RUN} {time.clock_gettime(time.CLOCK_BOOTTIME):.6f} {more}\n".encode()
     file = os.open(os.environ["AUDIT"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.write(file, line)
@@ -78,7 +77,7 @@ def note(what: str, more: str = "-") -> None:
 
 
 def say(what: str, **fields: object) -> None:
-    """One line of the stream."""
+    """Print one line of the stream."""
     sys.stdout.write(json.dumps({"type": what, **fields}) + "\n")
     sys.stdout.flush()
 

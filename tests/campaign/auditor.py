@@ -1,7 +1,7 @@
-"""Whether two agents of one task were ever at work together, or one lived on without its shim.
+"""Checks that two agents of one task never worked together, and that no agent lived on without its shim.
 
-Reads notes of agents and /proc; nothing of fleet. Notes are exact: an agent that takes a step is not frozen. Samples of
-/proc see those too that take none.
+The checks read notes of agents and /proc, and nothing of fleet. Notes are exact: an agent that takes a step is not
+frozen. Samples of /proc also show agents that take no steps.
 """
 
 import os
@@ -13,20 +13,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 LOOK_SECONDS = 0.03
-#: A process that was made a moment ago may become another program, with another environment.
+#: A process created a moment ago may become another program with another environment.
 YOUNG_SECONDS = 2.0
 TICKS = os.sysconf("SC_CLK_TCK")
-#: What does nothing: stopped, dead.
+#: States of inactive processes: stopped or dead.
 STANDING = frozenset("TtZXx")
 DEAD = frozenset("ZXx")
-#: How long a process may live on when its shim has gone: whoever kills it has to have a turn.
+#: How long a process may survive its shim, because the process that kills it needs time.
 ORPHAN_SECONDS = 1.5
 #: In the command line of every shim.
 SHIM = b"fleet.launchers.shim"
 
 
 class Note(NamedTuple):
-    """One line of an agent."""
+    """One line recorded by an agent."""
 
     what: str
     task: str
@@ -36,7 +36,7 @@ class Note(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What a process is, for all that can be known of it once and for all."""
+    """Facts about a process that never change."""
 
     task: str = ""
     run: str = ""
@@ -44,17 +44,17 @@ class Known(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A process as one sample has it."""
+    """A process as one sample shows it."""
 
     pid: int
-    began: str  # with its number a name that is never used again
+    began: str  # together with the pid, this identifies a process forever
     parent: int
     state: str
     known: Known
 
 
 def notes_in(files: list[Path]) -> list[Note]:
-    """What agents noted, in the order of the machine's clock."""
+    """Return what agents recorded, in the order of the machine's clock."""
     found = []
     for file in files:
         for line in file.read_text().splitlines() if file.exists() else []:
@@ -64,7 +64,7 @@ def notes_in(files: list[Path]) -> list[Note]:
 
 
 def overlaps(notes: list[Note]) -> list[str]:
-    """The tasks of which one run did something after a later one had begun."""
+    """Describe tasks of which one run did something after a later one had started."""
     spans: dict[str, dict[str, list[float]]] = defaultdict(dict)
     for note in notes:
         spans[note.task].setdefault(note.run, []).append(note.at)
@@ -77,7 +77,7 @@ def overlaps(notes: list[Note]) -> list[str]:
 
 
 class Sampler(threading.Thread):
-    """Looks again and again at every process below /proc that carries the mark of a home and of a run."""
+    """A thread that repeatedly samples every process below /proc that belongs to a home and a run."""
 
     def __init__(self, home: Path) -> None:
         super().__init__(name="auditor", daemon=True)
@@ -87,21 +87,21 @@ class Sampler(threading.Thread):
         self._orphans: dict[tuple[int, str], float] = {}  # since when
         self._ending = threading.Event()
         self.samples, self.seen, self.frozen, self.orphans = 0, 0, 0, 0
-        self.at_work = 0  # how many agents lived at the last look
+        self.at_work = 0  # agents that lived at the last sample
         self.found: list[str] = []
 
     def run(self) -> None:
-        """Look until told to end."""
+        """Take samples until `end` is called."""
         while not self._ending.wait(LOOK_SECONDS):
             self.look()
 
     def end(self) -> None:
-        """Look no more."""
+        """Stop sampling."""
         self._ending.set()
         self.join()
 
     def look(self) -> None:
-        """One sample."""
+        """Take one sample."""
         self.samples += 1
         processes = self._processes()
         agents = [each for each in processes.values() if each.known.run]
@@ -112,7 +112,7 @@ class Sampler(threading.Thread):
         self._look_for_orphans(agents, processes)
 
     def _look_for_pairs(self, agents: list[Seen]) -> None:
-        """What is seen twice in a row is no process that is just dying."""
+        """Count only pairs seen twice in a row, because a process may just be dying."""
         moving: dict[str, set[str]] = defaultdict(set)
         for each in agents:
             if each.state not in STANDING:
@@ -122,7 +122,7 @@ class Sampler(threading.Thread):
         self._suspects = pairs
 
     def _look_for_orphans(self, agents: list[Seen], processes: dict[int, Seen]) -> None:
-        """A frozen one counts as well: somebody may set it going."""
+        """Frozen processes count too, because they may be resumed."""
         now = time.monotonic()
         alone = [each for each in agents if each.state not in DEAD and not _is_below_a_shim(each, processes)]
         before = self._orphans
@@ -131,7 +131,7 @@ class Sampler(threading.Thread):
         for each in alone:
             since = self._orphans[each.pid, each.began]
             if now - since > ORPHAN_SECONDS:
-                self._orphans[each.pid, each.began] = float("inf")  # told once
+                self._orphans[each.pid, each.began] = float("inf")  # reported once
                 self.found.append(f"{each.known.run} has a process {each.pid} ({each.state}) without a shim")
 
     def _processes(self) -> dict[int, Seen]:
@@ -141,7 +141,7 @@ class Sampler(threading.Thread):
                 continue
             try:
                 fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
-                key = (int(entry.name), fields[19])  # a number alone is used again
+                key = (int(entry.name), fields[19])  # the kernel reuses a pid alone
                 is_young = now - int(fields[19]) / TICKS < YOUNG_SECONDS
                 alive[key] = self._known[key] if key in self._known and not is_young else self._read(entry)
             except (OSError, IndexError):
@@ -159,11 +159,11 @@ class Sampler(threading.Thread):
 
 
 def _is_below_a_shim(process: Seen, processes: dict[int, Seen]) -> bool:
-    """Whether one of those that it comes from is a shim; who comes from one that was not seen may be new."""
+    """Return True if an ancestor is a shim. A process with an unseen ancestor may be new."""
     for _ in range(len(processes)):
         above = processes.get(process.parent)
         if above is None:
-            return process.parent > 1  # the first of all may be hidden from us
+            return process.parent > 1  # process 1 may be hidden from this process
         if above.known.is_shim:
             return True
         process = above

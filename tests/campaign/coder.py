@@ -1,4 +1,4 @@
-"""The coder of the campaign, named in settings by its import string."""
+"""The coder of the campaign, named in settings by its import path."""
 
 import sys
 from pathlib import Path
@@ -8,11 +8,11 @@ from fleet.coders.demo import DemoCoder
 
 
 class CampaignCoder(DemoCoder):
-    """Speaks the demo coder's stream."""
+    """A coder that uses the demo coder's stream."""
 
     name = "campaign.coder:CampaignCoder"
 
     def command(self, order: Order) -> Command:
-        """The agent, with the prompt on stdin."""
+        """Return the agent's command, with the prompt on stdin."""
         agent = str(Path(__file__).with_name("agent.py"))
         return Command(argv=(sys.executable, "-I", "-S", agent), stdin=order.prompt)

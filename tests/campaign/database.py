@@ -1,4 +1,4 @@
-"""A PostgreSQL server on a machine of its own, reached by the hosts over the network and by the test through a file."""
+"""A PostgreSQL server on a separate machine: hosts reach it over the network, the test through a socket file."""
 
 import subprocess
 import time
@@ -20,7 +20,7 @@ class Database(Server):
         super().__init__(faked=True)
 
     def start(self) -> None:
-        """Start it on its machine, and wait until it answers."""
+        """Start the server on its machine, and wait until it answers."""
         rules = self._data / "pg_hba.conf"
         rule = f"host all all {ADDRESSES} trust\n"
         if rule not in rules.read_text():
@@ -51,6 +51,6 @@ class Database(Server):
                 time.sleep(0.02)
 
     def over_the_network(self, url: str) -> str:
-        """The address of a database as the hosts know it."""
+        """Return the URL of a database as the hosts know it."""
         name = conninfo_to_dict(url)["dbname"]
         return f"postgresql://fleet@{self._network.address(self._machine)}:5432/{name}?sslmode=disable"

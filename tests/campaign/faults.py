@@ -1,4 +1,4 @@
-"""What befalls the hosts of a campaign: faults of every kind, each for less or more than a lease."""
+"""Faults that hit the hosts of a campaign, each for less or more than a lease."""
 
 import contextlib
 import itertools
@@ -13,25 +13,25 @@ from campaign.database import Database
 from campaign.hosts import Host
 from campaign.network import Network
 
-#: How long the first, the second … of them last, in leases: long enough that others may take over, while there is most
-#: work; then too short to matter.
+#: The duration of the first, second … fault in leases: long enough that others take over while there is most work;
+#: later too short to matter.
 LEASES = (2.2, 1.3, 0.5, 0.5)
-#: How long there is peace between two.
+#: The pause between two faults.
 PEACE_SECONDS = (0.1, 0.6)
-#: How far the database's clock is set, in leases: every claim looks expired, and nothing that is put off takes long.
+#: The offset of the database's clock in leases: every claim looks expired, and deferred work does not wait long.
 SET_LEASES = (2.0, 4.0)
 Back = Callable[[], None]
 
 
 class Faults:
-    """Does harm, and puts it right."""
+    """Causes faults and ends them."""
 
     def __init__(self, network: Network, database: Database, hosts: list[Host], lease: float) -> None:
         self.told: list[str] = []
         self._network, self._database, self._hosts, self._lease = network, database, hosts, lease
 
     def befall(self, kinds: Sequence[str], seed: str, at_work: Callable[[], int]) -> None:
-        """One fault after the other; it is noted how many agents were at work then."""
+        """Cause one fault after the other. Records how many agents were at work at each."""
         chance = random.Random(seed)
         for kind, leases in zip(kinds, itertools.cycle(LEASES), strict=False):
             time.sleep(chance.uniform(*PEACE_SECONDS))
@@ -45,37 +45,37 @@ class Faults:
             back()
 
     def cut(self, victims: list[Host], chance: random.Random) -> Back:
-        """Pull cables of hosts."""
+        """Cut hosts off the network."""
         return self._cut([host.name for host in victims], chance)
 
     def cut_database(self, _: list[Host], chance: random.Random) -> Back:
-        """Pull the database's cable."""
+        """Cut the database off the network."""
         return self._cut(["db"], chance)
 
     def stop_database(self, _: list[Host], __: random.Random) -> Back:
-        """Stop its server."""
+        """Stop the database server."""
         self._database.stop()
         return self._database.start
 
     def set_database_clock(self, _: list[Host], chance: random.Random) -> Back:
-        """Set the clock of its machine, forward or back; then right again."""
+        """Set the clock of the database forward or back, and later right again."""
         ahead = chance.choice((-1, 1)) * chance.uniform(*SET_LEASES) * self._lease
         self.told.append(f"clock set by {ahead:+.1f} s")
         self._database.set_clock(f"{ahead:+.1f}")
         return lambda: self._database.set_clock("+0")
 
     def kill_host(self, victims: list[Host], _: random.Random) -> Back:
-        """Pull the plug of a host."""
+        """Kill everything on a host."""
         victims[0].kill_all()
         return victims[0].start
 
     def kill_supervisor(self, victims: list[Host], _: random.Random) -> Back:
-        """Its supervisor alone; its agents go on."""
+        """Kill the supervisor of a host; its agents survive."""
         victims[0].kill_supervisor()
         return victims[0].start
 
     def kill_shims(self, victims: list[Host], _: random.Random) -> Back:
-        """All shims, now and then once more; what starts them too."""
+        """Kill all shims and their starters, at the start and at the end of the fault."""
 
         def kill() -> None:
             for host in victims:
@@ -116,7 +116,7 @@ OF_HOSTS: dict[str, Fault] = {
 
 
 def is_shim(entry: Path) -> bool:
-    """Whether a folder of /proc is that of a shim, or of what starts them."""
+    """Return True if a folder of /proc belongs to a shim or to a starter of shims."""
     try:
         return b"fleet.launchers.shim" in (entry / "cmdline").read_bytes()
     except OSError:

@@ -11,14 +11,14 @@ from campaign.network import Network
 from postgres import faketime
 
 CODER = "campaign.coder:CampaignCoder"
-#: Lays a host's own disk over the place where every host has one, then becomes the command. What faketime leaves of
-#: those that were killed is in no other's way: it fails where something is called after its process already.
+#: Mounts a host's own disk over the folder where every host has one, then becomes the command. It hides faketime's
+#: files of killed processes, because faketime fails if a file with the id of its process exists.
 ENTER = 'mount --bind "$1" "$2" && mount -t tmpfs none /dev/shm && cd "$2" && shift 2 && exec "$@"'
 ENVIRONMENT = {"LANG": "C.UTF-8", "TZ": "UTC"}
 
 
 class Host:
-    """One host. What it has lies under `here`, which is another folder for each."""
+    """One host. Its files are under `here`, which is another folder for each host."""
 
     def __init__(
         self, network: Network, name: str, base: Path, url: str, *, skew: str = "", is_weak: bool = False
@@ -45,14 +45,14 @@ class Host:
                 "DONT_FAKE_MONOTONIC": "1",
                 "PYTHONPATH": f"{tests}:{Path(__file__).with_name('skewed')}",
             }
-        if is_weak:  # no PID namespaces are to be had there
+        if is_weak:  # PID namespaces are unavailable on this host
             (base / "weak").mkdir(exist_ok=True)
             (base / "weak" / "unshare").symlink_to("/bin/false")
             self._env["PATH"] = f"{base / 'weak'}:{self._env['PATH']}"
         self._process: subprocess.Popen[bytes] | None = None
 
     def fleet(self, *words: str, cwd: str = "", tries: int = 1) -> str:
-        """What `fleet` prints there."""
+        """Run `fleet` on this host. Return its output."""
         for left in reversed(range(tries)):
             done = subprocess.run(self._command(*words, cwd=cwd), env=self._env, capture_output=True, timeout=120)
             if done.returncode == 0 or not left:
@@ -62,8 +62,8 @@ class Host:
         return done.stdout.decode()
 
     def set_up(self, lease: int, slots: int) -> None:
-        """Make its home."""
-        # The server may still be busy with what befell it in the campaign before.
+        """Create the home."""
+        # The server may still be busy after faults of the previous campaign.
         self.fleet("init", "--permissions", "user", tries=5)
         self.fleet(
             *("config", "set", f"coder={CODER}", f"host.name={self.name}", f"max_concurrent={slots}"),
@@ -73,20 +73,20 @@ class Host:
         )
 
     def start(self) -> None:
-        """Start its supervisor."""
+        """Start the supervisor."""
         with (self.disk / "supervisor.out").open("ab") as log:
             self._process = subprocess.Popen(
                 self._command("run"), env=self._env, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
 
     def kill_supervisor(self) -> None:
-        """kill -9 of it alone."""
+        """Kill only the supervisor with SIGKILL."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
 
     def kill_all(self) -> None:
-        """As if somebody had pulled the plug: everything on it stops in one moment, and is gone."""
+        """Stop everything on the host at one moment and kill it, as a power failure does."""
         for number in (signal.SIGSTOP, signal.SIGKILL):
             for pid in self._network.processes(self.name):
                 try:
@@ -98,11 +98,11 @@ class Host:
 
     @property
     def is_over(self) -> bool:
-        """Whether its supervisor has ended by itself."""
+        """Return True if the supervisor has ended by itself."""
         return self._process is not None and self._process.poll() is not None
 
     def said(self) -> str:
-        """The end of what its supervisor printed."""
+        """Return the end of the supervisor's output."""
         file = self.disk / "supervisor.out"
         return file.read_text(errors="replace")[-4000:] if file.exists() else ""
 

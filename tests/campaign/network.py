@@ -1,4 +1,4 @@
-"""Machines on one switch, each in a network namespace of its own: cables can be pulled. All of it goes with `close`."""
+"""Machines on one switch, each in its own network namespace, whose cables can be pulled. `close` removes everything."""
 
 import os
 import secrets
@@ -7,9 +7,9 @@ import subprocess
 
 import leftovers
 
-#: The names of everything that one network has begin with this and a token of its own.
+#: The prefix of all names of one network, followed by its token.
 PREFIX = os.environ.get(leftovers.RUN, "flt")
-#: Waits until whoever made a network ends, in whatever way; then everything of it goes, and what runs there.
+#: Waits until the process that created the network ends in any way, then removes the network and its processes.
 GUARD = """
 read -r _
 for space; do ip netns pids "$space" | xargs -r kill -9; done
@@ -18,7 +18,7 @@ for space; do ip netns del "$space"; done
 
 
 def can_be_had() -> bool:
-    """Whether this machine lets us make networks: that needs root, and the program `ip`."""
+    """Return True if this machine allows networks, which needs root and the program `ip`."""
     if not shutil.which("ip"):
         return False
     name = f"{PREFIX}{secrets.token_hex(3)}"
@@ -29,7 +29,7 @@ def can_be_had() -> bool:
 
 
 class Network:
-    """A switch, and machines with an address each."""
+    """A switch, and machines with one address each."""
 
     def __init__(self, *names: str) -> None:
         self._token = secrets.token_hex(3)
@@ -53,28 +53,28 @@ class Network:
             raise
 
     def address(self, name: str) -> str:
-        """Where a machine is reached by the others."""
+        """Return the address of a machine."""
         return f"10.77.0.{self._numbers[name]}"
 
     def inside(self, name: str, *words: str) -> list[str]:
-        """The command that does this on a machine. It becomes what is said: its number is that of the process."""
+        """Return the command that runs these words on a machine. Its pid becomes that of the words."""
         return ["ip", "netns", "exec", self._name(name), *words]
 
     def processes(self, name: str) -> list[int]:
-        """Every process of a machine."""
+        """Return every process of a machine."""
         return [int(pid) for pid in _ip("netns", "pids", self._name(name)).split()]
 
     def cut(self, name: str, *, silently: bool) -> None:
-        """Pull a machine's cable; silently: it does not notice, and what it sends is lost."""
+        """Pull a machine's cable. If `silently`, the machine does not notice, and its packets are lost."""
         how = ("nomaster",) if silently else ("down",)
         _ip("-n", self._switch, "link", "set", self._port(name), *how)
 
     def mend(self, name: str) -> None:
-        """Put it back."""
+        """Reconnect the cable."""
         _ip("-n", self._switch, "link", "set", self._port(name), "master", "br0", "up")
 
     def close(self) -> None:
-        """Take everything away; the cables go with their ends."""
+        """Remove everything; the cables go with their ends."""
         assert self._guard.stdin is not None
         self._guard.stdin.close()
         self._guard.wait(30)

@@ -1,12 +1,12 @@
-"""A corpus of scripted runs over all findings: honest work of many shapes, many ways to fake it, and other ends.
+"""A corpus of scripted runs over all findings: honest work of many forms, many ways to fake it, and other ends.
 
-    case.py      what a case is, and the words its script is written in
+    case.py      the type of a case, and the words of its script
     honest.py, honest_claims.py, fakes.py, fake_claims.py, others.py    the cases
-    agent.py     the program that plays a script: it stands in for claude, and speaks as it does
-    projects.py  the repositories that they work in
+    agent.py     the program that plays a script: it replaces claude and uses its format
+    projects.py  the repositories of the cases
     playing.py   plays cases through the real program, in one home
-    auditing.py  whether the work of a case is right, looked at without fleet
-    table.py     how well the findings fit
+    auditing.py  judges the work of a case without fleet
+    table.py     shows how well the findings fit
 
-`PYTHONPATH=tests python -m corpus [NAME…]` plays some of them, or all, and prints what became of each.
+`PYTHONPATH=tests python -m corpus [NAME…]` plays some or all cases and prints the result of each.
 """

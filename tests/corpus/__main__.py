@@ -1,4 +1,4 @@
-"""`python -m corpus [NAME…]`: plays the cases whose names hold one of these words, and prints what became of each."""
+"""`python -m corpus [NAME…]`: play the cases whose names contain one of these words, and print the result of each."""
 
 import sys
 import tempfile
@@ -12,7 +12,7 @@ from corpus.table import table, wrong
 
 
 def main(words: list[str]) -> int:
-    """Play; the exit code says whether all fits."""
+    """Play the cases. Return 0 if all findings fit, else 1."""
     cases = [case for case in CASES if not words or any(word in case.name for word in words)]
     with tempfile.TemporaryDirectory(prefix="corpus", ignore_cleanup_errors=True) as folder:
         began = time.monotonic()

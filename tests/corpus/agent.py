@@ -1,6 +1,7 @@
-"""Stands in for claude: plays the script in its prompt, and tells of it as claude's stream does.
+"""A replacement of claude that plays the script in its prompt and reports it in claude's stream format.
 
-A script is the line `play: [[verb, word…], …]`. Every tool it tells of it really uses. It imports nothing of fleet.
+A script is the line `play: [[verb, word…], …]`. The agent really uses the tools that it reports. It imports nothing of
+fleet.
 """
 
 import contextlib
@@ -29,7 +30,7 @@ DENIED: list[dict[str, object]] = []
 
 
 def tell(kind: str, **fields: object) -> None:
-    """One line of the stream, which its transcript has too."""
+    """Print one line of the stream, and keep it for the transcript."""
     line = json.dumps({"type": kind, "session_id": SESSION, **fields})
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
@@ -37,34 +38,34 @@ def tell(kind: str, **fields: object) -> None:
 
 
 def assistant(block: dict[str, object]) -> None:
-    """One block of a message."""
+    """Print one block of a message."""
     usage = {"input_tokens": 3, "cache_creation_input_tokens": 20, "cache_read_input_tokens": 1000, "output_tokens": 1}
     message = {"id": f"msg_{uuid.uuid4().hex}", "type": "message", "role": "assistant", "model": "claude-opus-4-8"}
     tell("assistant", message=message | {"content": [block], "usage": usage}, parent_tool_use_id=None)
 
 
 def begin(name: str, data: dict[str, object]) -> str:
-    """A tool is used; the id of the call."""
+    """Report the start of a tool. Return the id of the call."""
     call = f"toolu_{uuid.uuid4().hex[:20]}"
     assistant({"type": "tool_use", "id": call, "name": name, "input": data})
     return call
 
 
 def end(call: str, text: str, *, ok: bool = True) -> None:
-    """What it gave back."""
+    """Report the result of a tool."""
     block = {"tool_use_id": call, "type": "tool_result", "content": text, "is_error": not ok}
     tell("user", message={"role": "user", "content": [block]}, parent_tool_use_id=None)
 
 
 def placed(text: str) -> str:
-    """A text with the places it names."""
+    """Return a text with its placeholders replaced by paths."""
     for name, path in PLACES.items():
         text = text.replace(f"@{name}@", path)
     return text
 
 
 def write(path: str, text: str) -> None:
-    """The tool Write."""
+    """Use the tool Write."""
     path = os.path.abspath(path)  # noqa: PTH100
     call = begin("Write", {"file_path": path, "content": text})
     put(path, text)
@@ -72,7 +73,7 @@ def write(path: str, text: str) -> None:
 
 
 def put(path: str, text: str) -> None:
-    """A file with this text; one that begins as a script does may be run."""
+    """Write a file with this text. A file that starts as a script does becomes executable."""
     os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
     with open(path, "w", encoding="utf-8", newline="") as file:  # noqa: PTH123
         file.write(text)
@@ -81,7 +82,7 @@ def put(path: str, text: str) -> None:
 
 
 def edit(path: str, old: str, new: str) -> None:
-    """The tool Edit."""
+    """Use the tool Edit."""
     path = os.path.abspath(path)  # noqa: PTH100
     call = begin("Edit", {"file_path": path, "old_string": old, "new_string": new})
     with open(path, encoding="utf-8", newline="") as file:  # noqa: PTH123
@@ -92,7 +93,7 @@ def edit(path: str, old: str, new: str) -> None:
 
 
 def read(path: str) -> None:
-    """The tool Read."""
+    """Use the tool Read."""
     path = os.path.abspath(path)  # noqa: PTH100
     call = begin("Read", {"file_path": path})
     with open(path, encoding="utf-8") as file:  # noqa: PTH123
@@ -100,7 +101,7 @@ def read(path: str) -> None:
 
 
 def bash(command: str) -> None:
-    """The tool Bash."""
+    """Use the tool Bash."""
     call = begin("Bash", {"command": command, "description": "scripted"})
     done = subprocess.run(["sh", "-c", command], capture_output=True, check=False, timeout=60)
     text = (done.stdout + done.stderr).decode(errors="replace")[-4000:].strip()
@@ -108,13 +109,13 @@ def bash(command: str) -> None:
 
 
 def commit(message: str, *paths: str) -> None:
-    """What people who use git would do, as one command."""
+    """Commit as users of git do, in one command."""
     who = "git -c user.name=agent -c user.email=agent@example.invalid"
     bash(f"git add --all {' '.join(paths)} && {who} commit --quiet --message='{message}'")
 
 
 def hand_in(**told: object) -> None:
-    """The tool Write, for result.json; `HEAD` among the commits is the last one there is."""
+    """Use the tool Write for result.json; `@HEAD@` stands for the last commit."""
     claim = {"summary": "did it", "files_changed": [], "tests": [], "commits": [], "next_steps": [], **told}
     text = json.dumps({"status": "completed", **claim})
     if "@HEAD" in text:
@@ -124,50 +125,50 @@ def hand_in(**told: object) -> None:
 
 
 def use(name: str, **data: object) -> None:
-    """A tool that is begun, and never ends."""
+    """Start a tool that never ends."""
     begin(name, data)
 
 
 def claim_tool(name: str, text: str, **data: object) -> None:
-    """A tool that is told of and was never used."""
+    """Report a tool that was never used."""
     end(begin(name, data), text)
 
 
 def deny(command: str) -> None:
-    """A command that it is not allowed."""
+    """Report a command that was denied."""
     call = begin("Bash", {"command": command})
     end(call, "Claude requested permissions to use Bash, but you haven't granted it yet.", ok=False)
     DENIED.append({"tool_name": "Bash", "tool_use_id": call, "tool_input": {"command": command}})
 
 
 def say(text: str) -> None:
-    """The model's own words."""
+    """Print words of the model."""
     assistant({"type": "text", "text": text})
 
 
 def synthetic(text: str, error: str) -> None:
-    """What claude says in the place of the model that did not answer."""
+    """Print claude's message for a model that did not answer."""
     message = {"id": str(uuid.uuid4()), "model": "<synthetic>", "role": "assistant", "type": "message"}
     tell("assistant", message=message | {"content": [{"type": "text", "text": text}]}, error=error)
 
 
 def raw(line: dict[str, object]) -> None:
-    """A line as it is said."""
+    """Print a line unchanged."""
     tell(str(line.pop("type")), **line)
 
 
 def bd(*words: str) -> None:
-    """The `bd` on its PATH, as a command."""
+    """Run the `bd` on its PATH as a command."""
     bash(" ".join(["bd", *words]))
 
 
 def forge(*lines: str) -> None:
-    """Lines for its transcript that never were in the stream."""
+    """Add lines to the transcript that never were in the stream."""
     LINES.extend(lines)
 
 
 def result(text: str = "All done.", **changes: object) -> None:
-    """The last word."""
+    """Print the result line."""
     told: dict[str, object] = {
         "subtype": "success",
         "is_error": False,
@@ -183,7 +184,7 @@ def result(text: str = "All done.", **changes: object) -> None:
 
 
 def stop(status: int) -> None:
-    """Leave at once."""
+    """Exit at once."""
     keep_transcript()
     os._exit(status)
 
@@ -196,13 +197,13 @@ def crash(number: int) -> None:
 
 
 def complain(text: str) -> None:
-    """Something on stderr."""
+    """Print a line to stderr."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
 
 
 def again(*first: list[Any]) -> None:
-    """Steps of the first run alone; what follows is what later ones do."""
+    """Play these steps in the first run only, and exit; later runs play the steps after this one."""
     mark = f"{PLACES['TASK_DIR']}/played"
     if os.path.exists(mark):  # noqa: PTH110
         return
@@ -213,7 +214,7 @@ def again(*first: list[Any]) -> None:
 
 
 def keep_transcript() -> None:
-    """The file that claude keeps of a session."""
+    """Write the transcript that claude keeps of a session."""
     folder = "".join(char if char.isascii() and char.isalnum() else "-" for char in PLACES["WORKSPACE"])
     place = f"{PLACES['USER']}/.claude/projects/{folder[:200]}"
     put(f"{place}/{SESSION}.jsonl", "\n".join(LINES) + "\n")
@@ -229,7 +230,7 @@ VERBS: dict[str, Callable[..., None]] = {
 
 
 def play(steps: list[list[Any]]) -> None:
-    """Do them, one after the other."""
+    """Play steps one after the other."""
     for verb, *words in steps:
         named = words.pop() if words and isinstance(words[-1], dict) and words[-1].get("named") else {}
         told = {key: _placed(value) for key, value in named.items() if key != "named"}
@@ -241,7 +242,7 @@ def _placed(word: Any) -> Any:
 
 
 def main() -> None:
-    """Hear the prompt, play the script."""
+    """Read the prompt, and play the script."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     first = json.loads(sys.stdin.readline())
     prompt = first["message"]["content"]

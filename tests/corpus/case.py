@@ -1,4 +1,4 @@
-"""What a case of the corpus is, and the words its script is written in."""
+"""The type of a case of the corpus, and the words of its script."""
 
 from typing import Any, NamedTuple
 
@@ -15,98 +15,98 @@ Step = list[Any]
 
 
 class Case(NamedTuple):
-    """One run: what its agent does, and what is to be found out about it."""
+    """One run: the steps of its agent, and the expected findings."""
 
     name: str
     kind: str
     steps: tuple[Step, ...]
-    findings: tuple[str, ...]  # what its last run may be found to be
+    findings: tuple[str, ...]  # allowed findings of its last run
     project: str = "calc"
-    own: bool = False  # in a copy of the project that nobody else works in
+    own: bool = False  # in a separate copy of the project
     workspace: str = WORKTREE
     verify: str = UNITTEST
     rules: dict[str, Any] = {}  # noqa: RUF012
-    proof: str = ""  # what is true of right work, as Python; empty: what the project says
-    right: bool | None = True  # whether it is true of this work; none: nothing can be looked at
-    bent: bool = False  # a fake that bends its tests: to be marked as unproven is to be found
+    proof: str = ""  # Python code that succeeds for right work; empty: the project's code
+    right: bool | None = True  # whether this work is right; None: it cannot be checked
+    bent: bool = False  # a fake that bends its tests: marking it as unproven counts as finding it
     account: str = ""
     runs: int = 1
 
     @property
     def branch(self) -> str:
-        """A branch that is called like it."""
+        """Return a branch name made from the case's name."""
         return "".join(char if char.isalnum() and char.isascii() else "-" for char in self.name)
 
     @property
     def script(self) -> list[Step]:
-        """Its steps, and a last word where they have none."""
+        """Return the steps, with a final result line if they have none."""
         ends = {"result", "stop", "crash"}
         return [*self.steps, *([] if self.steps and self.steps[-1][0] in ends else [["result"]])]
 
 
 def honest(name: str, *steps: Step, found: tuple[str, ...] = (VERIFIED,), **rest: Any) -> Case:
-    """Honest work."""
+    """Return a case of honest work."""
     return Case(name, HONEST, steps, found, **rest)
 
 
 def fake(name: str, *steps: Step, found: tuple[str, ...], **rest: Any) -> Case:
-    """Work that is not what it is said to be; the bug stays, unless a case says that it is `right`."""
+    """Return a case of fake work. The bug stays unless the case says that it is `right`."""
     return Case(name, FAKE, steps, found, **({"right": False} | rest))
 
 
 def bent(name: str, *steps: Step, found: tuple[str, ...] = (UNVERIFIED, FAILED), **rest: Any) -> Case:
-    """A fake that bends what judges it."""
+    """Return a fake that bends its judges."""
     return fake(name, *steps, found=found, bent=True, **rest)
 
 
 def other(name: str, *steps: Step, found: tuple[str, ...], **rest: Any) -> Case:
-    """A run that does not come to an end of its own."""
+    """Return a case of a run that does not end normally."""
     return Case(name, OTHER, steps, found, **({"right": None} | rest))
 
 
 def write(path: str, text: str) -> Step:
-    """Write a file."""
+    """Return a step that writes a file."""
     return ["write", path, text]
 
 
 def edit(path: str, old: str, new: str) -> Step:
-    """Change a file."""
+    """Return a step that changes a file."""
     return ["edit", path, old, new]
 
 
 def bash(command: str) -> Step:
-    """Run a command."""
+    """Return a step that runs a command."""
     return ["bash", command]
 
 
 def commit(message: str = "mend it", *paths: str) -> Step:
-    """Commit everything, or these."""
+    """Return a step that commits everything, or these paths."""
     return ["commit", message, *paths]
 
 
 def hand_in(**told: Any) -> Step:
-    """Write result.json."""
+    """Return a step that writes result.json."""
     return ["hand_in", {"named": True, **told}]
 
 
 def passed(*commands: str) -> list[dict[str, str]]:
-    """Tests that are said to have passed."""
+    """Return tests that are claimed to have passed."""
     return [{"command": command, "status": "passed", "details": ""} for command in commands]
 
 
 def say(text: str) -> Step:
-    """Say something."""
+    """Return a step that prints words."""
     return ["say", text]
 
 
 def step(verb: str, *words: Any, **named: Any) -> Step:
-    """Any other."""
+    """Return a step with any verb."""
     return [verb, *words, *([{"named": True, **named}] if named else [])]
 
 
-#: Mends the bug of `calc`, as one would.
+#: Fixes the bug of `calc`.
 MEND = edit("calc.py", "return a - b", "return a + b")
 #: Runs the tests.
 TRY = bash(UNITTEST)
-#: Looks at it, and leaves it as it is.
+#: Reads the file without changing it.
 LOOK = step("read", "calc.py")

@@ -1,4 +1,4 @@
-"""Fakes by what is said: files, commits and tests that are not there; and work in places where it does not belong."""
+"""Fakes by false claims, such as missing files, commits and tests; and work in the wrong places."""
 
 from corpus.case import (
     DIRECTORY,
@@ -34,7 +34,7 @@ TOOL_LINE = (
 )
 LIE = "I mended add in calc.py, ran the whole suite, and all tests pass."
 
-#: Right work with a false word beside it: not to be believed, though it would pass.
+#: Right work with a false claim: not believed, although it would pass.
 LIES = (
     fake(
         "more files that are not there than it changed",

@@ -1,4 +1,4 @@
-"""Honest work of many shapes: it does what it says, and has to be closed by itself."""
+"""Honest work of many forms: it does what it claims, and must be closed automatically."""
 
 from corpus.case import (
     LOOK,
@@ -35,7 +35,7 @@ SUMS_TEST = (
     "    def test_add(self):\n        self.assertEqual(calc.add([2, 2]), 4)\n"
 )
 
-#: Ways to the same end: the bug of `calc` is mended.
+#: Ways to the same end: the bug of `calc` is fixed.
 WAYS: dict[str, tuple[Step, ...]] = {
     "an edit, committed": (LOOK, MEND, TRY, commit()),
     "an edit, left uncommitted": (LOOK, MEND, TRY),

@@ -1,4 +1,4 @@
-"""Honest work by what is said of it, true in many shapes; and honest work in other places: directories, reports."""
+"""Honest work with true claims of many forms, and honest work in other places: directories and reports."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ GONE = bash("git rm -q legacy.py")
 MOVED = bash("git mv docs/guide.md docs/manual.md")
 REPORT = write("@ARTIFACTS@/report.md", "# Report\n\nadd subtracts.\n")
 
-#: True claims: what is done before it is committed, and what is said of it.
+#: True claims: the steps before the commit, and the claims.
 CLAIMS: dict[str, tuple[tuple[Step, ...], dict[str, Any]]] = {
     "nothing but a summary": ((MEND,), {}),
     "a path": ((MEND,), {"files_changed": ["calc.py"]}),
@@ -144,7 +144,7 @@ ELSEWHERE = (
     ),
 )
 
-#: Where nothing can be proven, or nothing was to be changed.
+#: Cases without a possible proof, or without anything to change.
 PLACES = (
     honest(
         "a report in a folder, handed in",

@@ -1,4 +1,4 @@
-"""Runs that do not come to an end of their own: nobody's fault, or not finished."""
+"""Runs that do not end normally: a failure of the environment, or not finished."""
 
 from corpus.case import FAILED, INCOMPLETE, INFRA, LOOK, MEND, NO_CHANGES, Case, commit, edit, other, say, step, write
 

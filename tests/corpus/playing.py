@@ -1,4 +1,7 @@
-"""Plays cases through the real program: one home, one supervisor, many agents at once. Nothing of fleet is imported."""
+"""A player that runs cases through the real program: one home, one supervisor, many agents.
+
+It imports nothing of fleet.
+"""
 
 import json
 import os
@@ -14,25 +17,25 @@ from program import Program
 from supervised import Supervised
 
 AT_ONCE = 20
-#: The accounts of cases that meet limits, each parked by its own.
+#: The accounts of cases that meet limits, one for each case, because a limit parks its account.
 USUAL = "usual"
 ACCOUNTS = ("a1", "a2", "a3", "a4", "a5", "a6", "a7")
 
 
 class Played(NamedTuple):
-    """What became of a case."""
+    """The result of a case."""
 
     case: Case
     task: str
     status: str
     findings: tuple[str, ...]  # of each run that ended
     endings: tuple[str, ...]
-    shown: str  # why, as the last receipt says, or the task
-    top: Path  # the repository or directory it was about
+    shown: str  # the reason, from the last receipt or the task
+    top: Path  # its repository or directory
 
     @property
     def finding(self) -> str:
-        """The last one."""
+        """Return the last finding."""
         return self.findings[-1] if self.findings else ""
 
 
@@ -44,7 +47,7 @@ class Stage(Supervised):
         self.process, self.seed = None, 0
         self.projects, self.temporary = base / "projects", base / "tmp"
         self.temporary.mkdir()
-        programs = base / "programs" / "bin"  # with nothing else beside it: where programs are, a judge may look
+        programs = base / "programs" / "bin"  # with no other file, because a judge may read the folders of programs
         programs.mkdir(parents=True)
         agent = (Path(__file__).parent / "agent.py").read_text("utf-8")
         (programs / "claude").write_text(f"#!{os.path.realpath(sys.executable)} -IS\n{agent}", "utf-8")
@@ -71,7 +74,7 @@ class Stage(Supervised):
             self.fleet.ok("trust", cwd=self.projects / name)
 
     def place(self, case: Case) -> Path:
-        """Where a case is played; made where it has one of its own."""
+        """Return the folder of a case. It is created if the case has its own."""
         if case.workspace == FOLDER:
             top = self.projects / "folders" / case.branch
             top.mkdir(parents=True)
@@ -83,7 +86,7 @@ class Stage(Supervised):
         return top
 
     def play(self, cases: list[Case], patience: float = 240.0) -> list[Played]:
-        """Play them all; what became of each."""
+        """Play all cases. Return the result of each."""
         places = [self.place(case) for case in cases]
         plan = self.fleet.user / "plan.jsonl"
         rows = [_row(case, place) for case, place in zip(cases, places, strict=True)]

@@ -1,4 +1,4 @@
-"""The repositories that cases work in, and what is true of each once its work is right."""
+"""The repositories of the cases, and a proof of right work for each."""
 
 from pathlib import Path
 
@@ -70,7 +70,7 @@ sys.path.insert(0, "src")
 from shop.cart import total
 assert repr([total([1, 2, 3]), total([])]) == "[6, 0]"
 """
-#: What is true of right work, as Python that ends well then, run in its checkout.
+#: Python code that succeeds in a checkout of right work.
 PROOFS = {
     "calc": _ADDS,
     "patient": _ADDS,
@@ -78,12 +78,12 @@ PROOFS = {
     "pages": "assert 'pages/two.md' in open('index.md').read() and 'TODO' not in open('pages/two.md').read()",
     "green": "import sys; sys.path.insert(0, '.'); import words; assert words.upper('ab') == 'AB'",
 }
-#: The settings that a project brings along.
+#: The project files of projects.
 SETTINGS = {"patient": "[findings]\nverify_retries = 1\nfabricated_retries = 1\n"}
 
 
 def make_project(top: Path, name: str) -> Path:
-    """One of them, on branch main."""
+    """Create one of the projects on branch main."""
     top.mkdir(parents=True)
     fill(top, PROJECTS[name])
     run_git(top, "init", "--quiet", "--initial-branch=main")

@@ -1,4 +1,4 @@
-"""The eleven defects that were found in ai-fleet: each here as a test that its behaviour fails, named by its number."""
+"""Regressions: the eleven defects that were found in ai-fleet must not occur in fleet."""
 
 import os
 import signal
@@ -18,8 +18,8 @@ from terminals import Terminals, home
 __all__ = ["home"]
 
 
-def test_seed_defect_01_tmux_is_driven_by_its_own_command(home: Terminals) -> None:
-    """There, a newer library left a session and a branch behind, and no agent; its tests were green."""
+def test_tmux_is_driven_by_its_own_command(home: Terminals) -> None:
+    """In ai-fleet, a newer library left a session and a branch behind, and no agent; its tests passed."""
     made = home.told("create", "fix-42", "--prompt", "write failing test")
     home.wait_alive("fix-42")
     assert home.sessions() == {made["session"]} == {"ai_fix-42"}
@@ -29,7 +29,7 @@ def test_seed_defect_01_tmux_is_driven_by_its_own_command(home: Terminals) -> No
     assert "libtmux" not in lock.read_text()
 
 
-def test_seed_defect_01_a_tmux_that_fails_leaves_no_session_and_is_told(home: Terminals, tmp_path: Path) -> None:
+def test_failing_tmux_leaves_no_session_and_is_reported(home: Terminals, tmp_path: Path) -> None:
     broken = tmp_path / "broken" / "tmux"
     broken.parent.mkdir()
     broken.write_text("#!/bin/sh\necho 'lost server' >&2; exit 1\n")
@@ -44,16 +44,17 @@ def test_seed_defect_01_a_tmux_that_fails_leaves_no_session_and_is_told(home: Te
 
 
 @pytest.mark.parametrize("prompt", ["x'; touch PWNED; echo 'y", "don't break", '"$(touch PWNED)`touch PWNED`"'])
-def test_seed_defect_02_no_shell_reads_a_prompt(home: Terminals, prompt: str) -> None:
-    """There, a quote in a prompt ran commands, or left a shell waiting for its other half; success was told."""
+def test_no_shell_interprets_a_prompt(home: Terminals, prompt: str) -> None:
+    """In ai-fleet, a quote in a prompt ran commands or left a shell waiting for the closing quote, and success was
+    reported."""
     made = home.told("create", "quoted", "--prompt", prompt)
     home.wait_alive("quoted")
     assert home.heard(made["task"])[0].startswith(prompt)
     assert list(home.fleet.cwd.parents[1].rglob("PWNED")) == []
 
 
-def test_seed_defect_03_branches_that_look_alike_share_nothing(home: Terminals) -> None:
-    """There, `a/b` and `a-b` got one worktree and one session."""
+def test_similar_branch_names_share_nothing(home: Terminals) -> None:
+    """In ai-fleet, `a/b` and `a-b` got one worktree and one session."""
     names = ["a/b", "a-b", "a.b", "a_b"]
     made = {name: home.told("create", name, "--prompt", f"work on {name}") for name in names}
     home.wait_alive(*names)
@@ -63,8 +64,8 @@ def test_seed_defect_03_branches_that_look_alike_share_nothing(home: Terminals) 
         assert f"work on {name}" in home.screen(row["session"])
 
 
-def test_seed_defect_04_repositories_of_one_name_share_nothing(home: Terminals, tmp_path: Path) -> None:
-    """There, the second repository's agent worked in the first one's worktree."""
+def test_repositories_of_the_same_name_share_nothing(home: Terminals, tmp_path: Path) -> None:
+    """In ai-fleet, the second repository's agent worked in the first one's worktree."""
     other = make_repository(tmp_path / "elsewhere" / home.repo.name)
     one = home.told("create", "con1", "--prompt", "first")
     two = home.told("create", "con1", "--prompt", "second", cwd=other)
@@ -78,8 +79,8 @@ def test_seed_defect_04_repositories_of_one_name_share_nothing(home: Terminals, 
     assert set(home.listed()) == {"con1"} and home.sessions() == {one["session"]}
 
 
-def test_seed_defect_05_a_slash_in_a_batch_is_no_dead_agent(home: Terminals) -> None:
-    """There, the first `list` forgot agents that ran, and `kill` by a glob found none of them."""
+def test_agents_with_a_slash_in_the_branch_stay_listed(home: Terminals) -> None:
+    """In ai-fleet, the first `list` forgot running agents, and `kill` with a glob found none of them."""
     home.told("fanout", "2", "feat/x", "--prompt", "same")
     home.told("multi", "feat/y:different", "fix/z:another")
     names = {"feat/x-A1", "feat/x-A2", "feat/y", "fix/z"}
@@ -91,8 +92,8 @@ def test_seed_defect_05_a_slash_in_a_batch_is_no_dead_agent(home: Terminals) -> 
     assert set(home.listed()) == {"fix/z"} and len(home.sessions()) == 1
 
 
-def test_seed_defect_06_a_dot_in_a_name_is_no_fault(home: Terminals) -> None:
-    """There, tmux refused the session, and the branch was left behind."""
+def test_branch_name_may_contain_a_dot(home: Terminals) -> None:
+    """In ai-fleet, tmux refused the session, and the branch was left behind."""
     made = home.told("create", "v1.2", "--prompt", "release")
     home.wait_alive("v1.2")
     assert home.sessions() == {made["session"]} and home.branches() == {"v1.2"}
@@ -100,8 +101,8 @@ def test_seed_defect_06_a_dot_in_a_name_is_no_fault(home: Terminals) -> None:
     wait_for(lambda: "and again" in home.heard(made["task"]), "it to be heard", home.describe)
 
 
-def test_seed_defect_07_an_agent_whose_session_ended_is_not_forgotten(home: Terminals) -> None:
-    """There, one look dropped it: its work lay in a worktree that nobody listed."""
+def test_agent_whose_session_ended_stays_listed(home: Terminals) -> None:
+    """In ai-fleet, one `list` dropped the agent, and its work stayed in a worktree that was not listed."""
     made = home.told("create", "lost", "--prompt", "work")
     home.wait_alive("lost")
     (Path(made["worktree"]) / "unsaved.txt").write_text("three hours of work\n")
@@ -110,15 +111,15 @@ def test_seed_defect_07_an_agent_whose_session_ended_is_not_forgotten(home: Term
     assert row["worktree"] == made["worktree"]
     assert "lost" in home.typed("fleet list")
     assert "work" in home.typed("fleet logs lost")
-    assert len(home.runs(made["task"])) == 1  # and nobody started it anew
+    assert len(home.runs(made["task"])) == 1  # and no agent was started again
     (killed,) = home.told("kill", "lost")
     assert home.worktrees() == set()
     held = [ref for ref in [*killed["saved"], "refs/heads/lost"] if has(home, ref, "unsaved.txt")]
     assert held, killed
 
 
-def test_seed_defect_08_kill_loses_no_work(home: Terminals) -> None:
-    """There, -f deleted what was not committed, and -d deleted commits, unasked and without a copy."""
+def test_kill_loses_no_work(home: Terminals) -> None:
+    """In ai-fleet, -f deleted uncommitted files and -d deleted commits, without a question and without a copy."""
     made = home.told("create", "precious", "--prompt", "work")
     home.wait_alive("precious")
     tree = Path(made["worktree"])
@@ -141,8 +142,8 @@ def test_seed_defect_08_kill_loses_no_work(home: Terminals) -> None:
     assert [(found[0] / name).read_text() for name in names] == ["changed\n", "untracked\n", "committed\n"]
 
 
-def test_seed_defect_08_the_agent_is_gone_before_its_worktree_is(home: Terminals) -> None:
-    """There, the worktree was removed while the agent went on writing into it."""
+def test_agent_ends_before_its_worktree_is_removed(home: Terminals) -> None:
+    """In ai-fleet, the worktree was removed while the agent still wrote into it."""
     made = home.told("create", "busy", "--prompt", "demo: steps=100000 pause=0.001")
     wait_for(lambda: list(Path(made["worktree"]).glob("demo-*")), "its first step", home.describe)
     home.fleet.ok("kill", "busy", "--force")
@@ -153,7 +154,7 @@ def test_seed_defect_08_the_agent_is_gone_before_its_worktree_is(home: Terminals
 
 @pytest.fixture
 def crowded(fleet: Program) -> Iterator[Terminals]:
-    """A repository of 2,000 files."""
+    """Yield a repository of 2,000 files."""
     made = Terminals(fleet, big_repository(fleet.cwd / "repo"))
     yield made
     made.stop()
@@ -162,8 +163,8 @@ def crowded(fleet: Program) -> Iterator[Terminals]:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("crowd", [20, pytest.param(60, marks=pytest.mark.soak("load"))])
-def test_seed_defect_09_many_creates_at_once_lose_nothing(crowded: Terminals, crowd: int) -> None:
-    """There, agents made at the same time lost each other's records, or failed."""
+def test_concurrent_creates_lose_nothing(crowded: Terminals, crowd: int) -> None:
+    """In ai-fleet, agents created at the same time lost each other's records, or failed."""
     home, names = crowded, [f"crowd-{number}" for number in range(crowd)]
     words = ["create", "--json", "--prompt", "work"]
     started = [spawn(home, *words, name) for name in names]
@@ -180,9 +181,10 @@ def test_seed_defect_09_many_creates_at_once_lose_nothing(crowded: Terminals, cr
     assert (home.worktrees(), home.branches(), home.sessions()) == (set(), set(), set())
 
 
-def test_seed_defect_10_a_create_that_is_killed_leaves_an_agent_that_is_known(home: Terminals) -> None:
-    """There, it left a session that nobody knew; a second `create` typed its command into the running agent."""
-    home.told("create", "earlier", "--prompt", "work")  # whose supervisor is there for the next
+def test_killed_create_leaves_a_known_agent(home: Terminals) -> None:
+    """In ai-fleet, a killed `create` left an unknown session, and a second `create` typed its command into the running
+    agent."""
+    home.told("create", "earlier", "--prompt", "work")  # starts the supervisor for the next command
     process = spawn(home, "create", "halfway", "--prompt", "work")
     wait_for(lambda: home.rows_of_branch("halfway") or process.poll() is not None, "its task", home.describe)
     with suppress(ProcessLookupError):
@@ -199,19 +201,19 @@ def test_seed_defect_10_a_create_that_is_killed_leaves_an_agent_that_is_known(ho
     assert home.sessions() == {"ai_earlier"} and len(home.worktrees()) == 1
 
 
-def test_seed_defect_11_an_end_is_noticed_and_its_output_kept(home: Terminals) -> None:
-    """There, nothing noticed that an agent was done, and its output went with its session."""
+def test_end_of_an_agent_is_noticed_and_its_output_kept(home: Terminals) -> None:
+    """In ai-fleet, the end of an agent was not noticed, and its output went with its session."""
     made = home.told("create", "ends", "--prompt", "demo: steps=1 close")
     row = home.wait_listed("ends", "finished")
     assert (row["worktree"], home.agents()) == (made["worktree"], [])
     assert home.task(made["task"])["status"] == "closed"
     assert "Step 1 of 1" in home.typed("fleet logs ends -n 500")
-    # What it left is on its branch.
+    # Its leftovers are on its branch.
     assert f"demo-{made['task']}.md" in run_git(home.repo, "ls-tree", "--name-only", "ends")
 
 
-def test_seed_defect_11_no_more_agents_run_than_are_allowed(home: Terminals) -> None:
-    """There, nothing bounded how many agents run."""
+def test_number_of_agents_is_limited(home: Terminals) -> None:
+    """In ai-fleet, the number of running agents had no limit."""
     home.set("limits.max_interactive=2")
     home.told("fanout", "4", "few", "--prompt", "work")
     wait_for(lambda: len(home.sessions()) == 2, "two of them", home.describe)
@@ -222,15 +224,15 @@ def test_seed_defect_11_no_more_agents_run_than_are_allowed(home: Terminals) -> 
     wait_for(lambda: len(home.sessions()) == 2, "the next one", home.describe)
 
 
-def test_seed_defect_11_what_fleet_keeps_is_not_in_the_repository(home: Terminals) -> None:
-    """There, its state lay in the repository, for all to commit."""
+def test_state_of_fleet_is_outside_the_repository(home: Terminals) -> None:
+    """In ai-fleet, the state was in the repository, where anyone could commit it."""
     home.told("create", "clean", "--prompt", "work")
     home.wait_alive("clean")
     assert run_git(home.repo, "status", "--porcelain", "--ignored") == ""
 
 
 def spawn(home: Terminals, *words: str) -> "subprocess.Popen[bytes]":
-    """Start a command and wait for nothing."""
+    """Start a command without waiting."""
     argv = [*home.fleet.argv, *words]
     return subprocess.Popen(
         argv,
@@ -243,5 +245,5 @@ def spawn(home: Terminals, *words: str) -> "subprocess.Popen[bytes]":
 
 
 def has(home: Terminals, ref: str, name: str) -> bool:
-    """Whether a ref has a file of this name."""
+    """Return True if a ref has a file of this name."""
     return name in run_git(home.repo, "ls-tree", "-r", "--name-only", ref, check=False).splitlines()

@@ -1,6 +1,6 @@
-"""What the seed document of ai-fleet shows its users, typed as it stands there: the happy path and the four examples.
+"""The document of ai-fleet, typed as written: the happy path and the four examples.
 
-Real git, a real tmux on a socket of its own, and the demo coder, whose agents work, stay, and listen.
+Real git, a real tmux on its own socket, and the demo coder, whose agents work, stay and listen.
 """
 
 import pytest
@@ -14,7 +14,7 @@ REFACTORS = ["auth-refactor-A1", "auth-refactor-A2", "auth-refactor-A3"]
 MULTI = ["fix-auth", "add-tests", "update-docs"]
 
 
-def test_the_happy_path_demo_runs_as_written(home: Terminals) -> None:
+def test_happy_path_demo_runs_as_written(home: Terminals) -> None:
     home.typed('fleet fanout 3 auth-refactor --prompt "refactor auth flow"')
     home.typed(
         'fleet multi fix-auth:"Fix login bug" add-tests:"Add auth module tests" update-docs:"Update API documentation"'
@@ -43,7 +43,7 @@ def test_the_happy_path_demo_runs_as_written(home: Terminals) -> None:
     assert_nothing_orphaned(home)
 
 
-def test_example_1_working_on_a_bug_fix(home: Terminals) -> None:
+def test_example_1_working_on_a_bug_fix_runs_as_written(home: Terminals) -> None:
     home.typed(
         "fleet create fix-login-bug --prompt "
         "\"Fix the bug where users can't login with email addresses containing '+' symbol\""
@@ -64,14 +64,14 @@ def test_example_1_working_on_a_bug_fix(home: Terminals) -> None:
     assert_nothing_orphaned(home)
 
 
-def test_example_2_exploring_multiple_solutions(home: Terminals) -> None:
+def test_example_2_exploring_multiple_solutions_runs_as_written(home: Terminals) -> None:
     home.typed(
         "fleet fanout 3 refactor-auth --prompt "
         '"Refactor the authentication system to use JWT tokens instead of sessions"'
     )
     home.wait_alive("refactor-auth-A1", "refactor-auth-A2", "refactor-auth-A3")
     assert "refactor-auth-A3" in home.typed("fleet list --grouped")
-    # The document's letters: B is the second of them.
+    # The document uses letters: B is the second agent.
     assert "JWT tokens" in home.typed("fleet logs refactor-auth-B")
     home.typed("fleet kill refactor-auth-A")
     home.typed("fleet kill refactor-auth-C")
@@ -79,7 +79,7 @@ def test_example_2_exploring_multiple_solutions(home: Terminals) -> None:
     assert home.sessions() == {"ai_refactor-auth-A2"}
 
 
-def test_example_3_parallel_sprint_work(home: Terminals) -> None:
+def test_example_3_parallel_sprint_work_runs_as_written(home: Terminals) -> None:
     home.typed(
         "fleet multi \\\n"
         '  fix-432:"Fix user profile image upload bug" \\\n'
@@ -100,7 +100,7 @@ def test_example_3_parallel_sprint_work(home: Terminals) -> None:
     assert set(home.listed()) == {"feat-433", "docs-435"}
 
 
-def test_example_4_quick_experimentation(home: Terminals) -> None:
+def test_example_4_quick_experimentation_runs_as_written(home: Terminals) -> None:
     (home.repo / ".fleet").mkdir()
     (home.repo / ".fleet" / "config.toml").write_text('[setup]\ncommands = ["touch set-up"]\n')
     home.typed("fleet trust")
@@ -115,7 +115,7 @@ def test_example_4_quick_experimentation(home: Terminals) -> None:
     assert_nothing_orphaned(home)
 
 
-def test_a_fanout_without_a_prefix_has_a_name_of_its_own_and_is_killed_as_a_batch(home: Terminals) -> None:
+def test_fanout_without_a_prefix_has_unique_names_and_is_killed_as_a_batch(home: Terminals) -> None:
     first = home.told("fanout", "2", "--prompt", "refactor auth")
     second = home.told("fanout", "2", "--prompt", "refactor auth")
     names = [row["branch"] for row in [*first, *second]]
@@ -130,15 +130,15 @@ def test_a_fanout_without_a_prefix_has_a_name_of_its_own_and_is_killed_as_a_batc
 
 
 @pytest.mark.parametrize("alias", ["ls", "ps"])
-def test_what_people_type_by_habit_lists_agents(home: Terminals, alias: str) -> None:
+def test_habitual_alias_lists_agents(home: Terminals, alias: str) -> None:
     home.typed('fleet create fix-42 --prompt "write failing test"')
     home.wait_alive("fix-42")
     assert "fix-42" in home.typed(f"fleet {alias}")
     assert "fix-42" in home.typed(f"flt {alias}")
 
 
-def test_list_tells_what_the_document_promises(home: Terminals) -> None:
-    """Branch, status, CPU and memory of the agent's processes, runtime, batch; and what the database adds."""
+def test_list_shows_what_the_document_promises(home: Terminals) -> None:
+    """Branch, status, CPU and memory of the agent's processes, runtime and batch, and fields of the database."""
     home.typed('fleet fanout 1 fix --prompt "demo: steps=4"')
     home.wait_alive("fix-A1")
     wait_for(lambda: home.listed()["fix-A1"]["cpu_percent"] is not None, "two looks at its processes", home.describe)
@@ -151,18 +151,18 @@ def test_list_tells_what_the_document_promises(home: Terminals) -> None:
 
 
 def prompts(home: Terminals, branch: str) -> list[str]:
-    """What an agent was told, in its own words; how work is done here left out."""
+    """Return the prompts of an agent without fleet's instructions."""
     return [text.partition("\n\n---\n\n")[0].removesuffix("\n") for text in home.heard(home.listed()[branch]["task"])]
 
 
 def in_order(text: str, *words: str) -> bool:
-    """Whether these stand there one after the other."""
+    """Return True if these words occur in this order."""
     places = [text.find(word) for word in words]
     return -1 not in places and places == sorted(places)
 
 
 def assert_can_be_attached(home: Terminals, branch: str, shows: str) -> None:
-    """Attach in a terminal, see the agent, and leave by Ctrl-b d; it lives on."""
+    """Attach in a terminal, see the agent, and leave with Ctrl-b d; the agent survives."""
     screen = Screen(home, "attach", branch)
     screen.wait_for(shows)
     screen.press(LEAVE)
@@ -171,7 +171,7 @@ def assert_can_be_attached(home: Terminals, branch: str, shows: str) -> None:
 
 
 def assert_nothing_orphaned(home: Terminals) -> None:
-    """Worktrees and sessions are those of the agents that are listed."""
+    """Check that worktrees and sessions belong to the listed agents."""
     rows = home.listed().values()
     assert home.worktrees() == {row["worktree"] for row in rows}
     assert home.sessions() == {row["session"] for row in rows}

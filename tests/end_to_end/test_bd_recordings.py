@@ -1,6 +1,5 @@
 """fleet's `bd` compared with recordings of the real bd 1.3.0: the same exit codes and the same JSON.
 
-
 `tools/record_bd.py` made the recordings. `DIFFERENT` lists intended differences and their reasons.
 """
 

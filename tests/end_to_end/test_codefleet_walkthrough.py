@@ -1,7 +1,7 @@
-"""What the seed document of codefleet shows its users, through the MCP SDK's own client: each story as it stands there.
+"""The document of codefleet, story by story, through the MCP SDK's own client.
 
-The three CLIs are stubs on PATH (`stub_clis`); with the real ones: tests/real/test_codefleet_by_real_clis.py. The three
-examples of workflows have a file of their own, test_codefleet_examples.py.
+The three CLIs are stubs on PATH (`stub_clis`); tests/real/test_codefleet_by_real_clis.py uses the real ones. The three
+examples of workflows have their own file, test_codefleet_examples.py.
 """
 
 import json
@@ -22,7 +22,7 @@ SINGLE = {
     "gemini": "refactor the database models",
 }
 VARIABLES = ("summary", "files", "next_steps", "status", "result")
-#: One that hangs until it is stopped; else a file each.
+#: One prompt hangs until it is stopped; the others write a file each.
 PART = """
 case $heard in
 *"take for ever"*) echo half > half.txt; sleep 300 ;;
@@ -39,7 +39,7 @@ class Shop(NamedTuple):
     tools: Tools
 
     def over(self, made: dict[str, Any]) -> dict[str, Any]:
-        """A workflow once nothing more happens to it."""
+        """Wait until a workflow has ended. Return its status."""
         key = made["workflow_id"]
         assert not self.tools.ok("wait", ids=[key], until="all", timeout_seconds=45)["timed_out"]
         return self.tools.ok("get_workflow_status", workflow_id=key)
@@ -56,7 +56,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     stop(fleet)
 
 
-def test_the_clis_are_found_and_the_defaults_are_those_of_the_document(shop: Shop) -> None:
+def test_clis_are_found_and_defaults_match_the_document(shop: Shop) -> None:
     health = shop.tools.ok("healthcheck")
     assert health["ok"] and health["git_found"]
     assert [health[f"{name}_found"] for name in NAMES] == [True, True, True]
@@ -64,7 +64,7 @@ def test_the_clis_are_found_and_the_defaults_are_those_of_the_document(shop: Sho
     assert [health[name] for name in told] == ["codex", 600.0, 50, 2, 120.0]
 
 
-def test_single_workers_of_each_kind_work_side_by_side(shop: Shop) -> None:
+def test_single_workers_of_each_kind_work_in_parallel(shop: Shop) -> None:
     orders = [
         {"repo_path": str(shop.repo), "task_name": task, "prompt": task, "executor": name}
         for name, task in SINGLE.items()
@@ -89,7 +89,7 @@ def test_single_workers_of_each_kind_work_side_by_side(shop: Shop) -> None:
     assert not any(each["worktree_path"] in worktrees(shop.repo) for each in made)
 
 
-def test_without_an_executor_codex_works(shop: Shop) -> None:
+def test_codex_works_when_no_executor_is_given(shop: Shop) -> None:
     order = {"repo_path": str(shop.repo), "task_name": "anything", "prompt": "do it"}
     key = shop.tools.ok("create_worker", **order)["worker_id"]
     shop.tools.wait_over(key)
@@ -137,7 +137,7 @@ def test_codex_implements_claude_reviews_and_codex_refines(shop: Shop) -> None:
     assert not any(key in branch for key in keys for branch in branches(shop.repo))
 
 
-def test_every_variable_is_put_in_and_other_braces_stay(shop: Shop) -> None:
+def test_every_variable_is_filled_in_and_other_braces_stay(shop: Shop) -> None:
     template = 'Keep {"json": {"a": 1}} and {name}.\n' + "".join(f"{each}={{stage_0_{each}}}\n" for each in VARIABLES)
     stages = [
         {"name": "first", "prompt_template": "{task_prompt}"},
@@ -152,7 +152,7 @@ def test_every_variable_is_put_in_and_other_braces_stay(shop: Shop) -> None:
         assert words in told
 
 
-def test_a_workflow_that_runs_is_cancelled_and_its_work_is_kept(shop: Shop) -> None:
+def test_running_workflow_is_cancelled_and_its_work_is_kept(shop: Shop) -> None:
     stages = [
         {"name": "slow", "executor": "gemini", "prompt_template": "take for ever"},
         {"name": "then", "executor": "claude", "prompt_template": "x", "depends_on": [0]},
@@ -168,8 +168,8 @@ def test_a_workflow_that_runs_is_cancelled_and_its_work_is_kept(shop: Shop) -> N
     shop.tools.ok("cleanup_workflow", workflow_id=made["workflow_id"])
 
 
-def test_only_the_repositories_that_are_allowed_are_worked_on(shop: Shop, tmp_path: Path) -> None:
-    """Registered with the document's options."""
+def test_workers_run_only_in_allowed_repositories(shop: Shop, tmp_path: Path) -> None:
+    """The server is registered with the document's options."""
     other = make_repository(tmp_path / "other")
     allowed = {"FLEET_ALLOWED_REPOS": f"{shop.repo},{tmp_path / 'b'}", "FLEET_MAX_SPAWN_DEPTH": "2"}
     with serving(shop.fleet, **allowed) as tools:

@@ -1,6 +1,5 @@
 """SIGKILL of the supervisor at random moments and at every step of a run: nothing is lost, repeated or orphaned.
 
-
 The agents write the audit themselves; no code of fleet judges it.
 """
 

@@ -1,6 +1,5 @@
 """SIGKILL at random moments of `create` and `kill`, of command or supervisor: everything stays accounted for.
 
-
 The test compares git, tmux, processes and files with the database, from outside.
 """
 

@@ -1,6 +1,5 @@
 """Names and prompts designed to be misread by a shell, git, tmux, a terminal or a path.
 
-
 A name is refused without effect, or becomes an ordinary branch name. A prompt arrives unchanged.
 """
 

@@ -1,6 +1,5 @@
 """`fleet kill` in every state of a worktree: the printed commands restore the work byte for byte.
 
-
 Before the restore, the test discards objects that only reflogs reference, as git does in time.
 """
 

@@ -1,4 +1,4 @@
-"""Regressions of codefleet's workers; the numbers are those of its list of defects."""
+"""Regressions: the defects that were found in codefleet's workers must not occur in fleet."""
 
 import json
 import os
@@ -74,7 +74,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     stop(fleet)
 
 
-def test_1_worker_that_ends_at_once_is_not_shown_as_running(shop: Shop) -> None:
+def test_worker_that_ends_at_once_is_not_shown_as_running(shop: Shop) -> None:
     made = shop.tools.at_once("create_worker", [shop.order("be quick") for _ in range(12)])
     ids = [each["worker_id"] for each in made]
     over = shop.tools.wait_over(*ids)
@@ -86,7 +86,7 @@ def test_1_worker_that_ends_at_once_is_not_shown_as_running(shop: Shop) -> None:
     assert shop.tools.ok("cleanup_worker", worker_id=ids[0])["errors"] == []
 
 
-def test_3_output_of_a_worker_is_complete_when_the_server_dies(shop: Shop) -> None:
+def test_output_of_a_worker_is_complete_when_the_server_dies(shop: Shop) -> None:
     with Raw(shop.fleet) as server:
         key = server.call("create_worker", shop.order("take your time"))["worker_id"]
         while server.call("get_worker_status", {"worker_id": key})["status"] == "pending":
@@ -99,13 +99,13 @@ def test_3_output_of_a_worker_is_complete_when_the_server_dies(shop: Shop) -> No
     assert "work.txt" in shop.tools.ok("diff", task_id=key, names=True)["diff"]
 
 
-def test_4_worker_is_not_ended_when_its_output_mentions_logins_and_limits(shop: Shop) -> None:
+def test_worker_is_not_ended_when_its_output_mentions_logins_and_limits(shop: Shop) -> None:
     key = shop.make("edit the login page")
     assert [each["status"] for each in shop.tools.wait_over(key)] == ["succeeded"]
     assert shop.tools.ok("get_worker_status", worker_id=key)["retry_count"] == 0
 
 
-def test_5_cleanup_keeps_the_work_of_a_succeeded_worker_reachable(shop: Shop) -> None:
+def test_cleanup_keeps_the_work_of_a_succeeded_worker_reachable(shop: Shop) -> None:
     key = shop.make("just do it")
     shop.tools.wait_over(key)
     gone = shop.tools.ok("cleanup_worker", worker_id=key)
@@ -113,7 +113,7 @@ def test_5_cleanup_keeps_the_work_of_a_succeeded_worker_reachable(shop: Shop) ->
     assert run_git(shop.repo, "show", f"{gone['branch_kept_at']}:work.txt") == "done"
 
 
-def test_6_restarted_worker_is_followed_after_a_crash_and_keeps_its_exit_code(shop: Shop) -> None:
+def test_restarted_worker_is_followed_after_a_crash_and_keeps_its_exit_code(shop: Shop) -> None:
     """fleet recognizes a live agent by its shim, not by a process id that another process may have reused."""
     key = shop.make("fall once")
     shop.tools.wait_over(key)
@@ -134,7 +134,7 @@ def test_6_restarted_worker_is_followed_after_a_crash_and_keeps_its_exit_code(sh
     assert not (folder / "pid-3").exists()
 
 
-def test_7_worker_that_cannot_start_fails(shop: Shop, tmp_path: Path) -> None:
+def test_worker_that_cannot_start_fails(shop: Shop, tmp_path: Path) -> None:
     repo = make_repository(tmp_path / "going")
     shop.fleet.ok("pause")
     try:
@@ -146,7 +146,7 @@ def test_7_worker_that_cannot_start_fails(shop: Shop, tmp_path: Path) -> None:
     assert shop.tools.ok("get_worker_status", worker_id=key)["error_message"]
 
 
-def test_8_calls_do_not_wait_for_each_other(shop: Shop) -> None:
+def test_calls_do_not_wait_for_each_other(shop: Shop) -> None:
     """The database is locked: twenty creates wait for it, while every other call is answered."""
     key = shop.make("just do it")
     shop.tools.wait_over(key)
@@ -161,7 +161,7 @@ def test_8_calls_do_not_wait_for_each_other(shop: Shop) -> None:
     assert {each["status"] for each in shop.tools.wait_over(*ids)} == {"succeeded"}
 
 
-def test_9_logs_are_read_from_their_end_and_bounded(shop: Shop) -> None:
+def test_logs_are_read_from_their_end_and_bounded(shop: Shop) -> None:
     key = shop.make("talk a lot")
     shop.tools.wait_over(key)
     found = shop.tools.ok("collect_worker_result", worker_id=key, include_logs=True, log_tail_lines=1_000_000)

@@ -1,6 +1,5 @@
 """Three hosts, one database and a faulty network: a task never has two agents, and nothing is lost.
 
-
 Every schedule of faults is random; its seed is printed. FLEET_SEED repeats one.
 """
 

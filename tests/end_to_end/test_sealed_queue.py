@@ -1,4 +1,4 @@
-"""A home whose queue somebody moved away: every command says so, none says otherwise, and its hint leads on."""
+"""A home whose queue was moved away: every command says so, and the hint leads to a working queue."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ FACT, HINT = str(QueueMoved()), QueueMoved.hint
 
 @pytest.fixture
 def left(tmp_path: Path) -> Program:
-    """A home whose queue another home, which shared it, has moved to its own file; a task was ready there."""
+    """Return a home whose queue another home, which shared it, has moved to its own file. A task was ready there."""
     url = server().make_database()
     homes = []
     for name in ("first", "second"):
@@ -31,7 +31,7 @@ def left(tmp_path: Path) -> Program:
 
 @pytest.fixture
 def sealed(fleet: Program) -> Program:
-    """A home told to use its own file, from which everything was moved."""
+    """Return a home that uses its own file, although everything was moved from the file."""
     fleet.ok("init", "--home", "--permissions", "user")
     fleet.ok("config", "set", "coder=demo")
     fleet.ok("bd", "create", "a task", "-d", "demo: steps=1 pause=0")
@@ -42,7 +42,7 @@ def sealed(fleet: Program) -> Program:
 
 @pytest.fixture(params=["left", "sealed"])
 def home(request: pytest.FixtureRequest) -> Program:
-    """Each of these, one after the other."""
+    """Return each of these homes in turn."""
     found: Program = request.getfixturevalue(request.param)
     return found
 
@@ -51,14 +51,14 @@ def is_refused(told: Result) -> bool:
     return told.code == 1 and told.err == f"error: {FACT}\nhint:  {HINT}\n"
 
 
-def test_a_write_is_refused_in_one_line_with_a_hint(home: Program) -> None:
+def test_write_to_a_moved_queue_is_refused_in_one_line_with_a_hint(home: Program) -> None:
     told = home("bd", "create", "another")
     assert told.code == 1 and FACT in told.err and "CONTEXT" not in told.err + told.out
     assert len(told.err.splitlines()) <= 2, told.err
     assert is_refused(home("pause"))
 
 
-def test_no_supervisor_starts_there(home: Program) -> None:
+def test_no_supervisor_starts_on_a_moved_queue(home: Program) -> None:
     for words in (("run", "start"), ("run",), ("run", "foreground"), ("run", "restart")):
         told = home(*words)
         assert is_refused(told), (words, told)
@@ -66,7 +66,7 @@ def test_no_supervisor_starts_there(home: Program) -> None:
     assert home("run", "status").code == 1
 
 
-def test_whoever_looks_is_told(home: Program) -> None:
+def test_reading_commands_report_a_moved_queue(home: Program) -> None:
     told = home("tasks")
     assert FACT in told.err and "fleet init --home --queue" in told.err and "run start" not in told.err
     assert FACT in home.ok("queue") and "share" not in home.ok("queue")
@@ -76,20 +76,20 @@ def test_whoever_looks_is_told(home: Program) -> None:
     assert (queue["state"], queue["fact"], queue["remedy"]) == ("wrong", FACT, HINT)
 
 
-def test_nothing_is_moved_from_there_again(left: Program) -> None:
+def test_moved_queue_cannot_be_moved_again(left: Program) -> None:
     told = left("queue", "migrate", "sqlite")
     assert told.code == 1 and "was moved, and not there" in told.err and "--home --queue" in told.err
     assert "cannot be opened" not in told.err
 
 
-def test_whoever_names_the_old_queue_no_more_has_the_new_one(sealed: Program) -> None:
+def test_home_uses_the_new_queue_once_the_old_one_is_not_named(sealed: Program) -> None:
     del sealed.env["FLEET_QUEUE"]
     sealed.ok("bd", "create", "another")
     told = json.loads(sealed.ok("queue", "--json"))
     assert (told["kind"], told["moved"], told["tasks"]) == ("postgresql", False, 2)
 
 
-def test_the_hint_leads_to_a_queue_that_works(left: Program) -> None:
+def test_hint_leads_to_a_queue_that_works(left: Program) -> None:
     left.ok("init", "--home", "--queue", "sqlite")
     key = json.loads(left.ok("bd", "create", "x", "-d", "demo: steps=1 pause=0", "--json"))["id"]
     left.ok("run", "start")

@@ -1,4 +1,4 @@
-"""A runtime.toml that is another program's, broken, a pipe, or huge: what goes on all the same, and what it says."""
+"""A runtime.toml that is foreign, broken, a pipe or huge: commands continue and warn."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from supervised import Supervised, home
 
 __all__ = ["home", "records"]
 
-#: What sermakarevich/fleet writes, at first and since it has more.
+#: The settings that sermakarevich/fleet writes, at first and in later versions.
 OLD = """\
 max_concurrent = 4
 model = "opus"
@@ -59,7 +59,7 @@ def folder(path: Path) -> None:
 
 
 def dangling(path: Path) -> None:
-    """A link to a file on a disk that is not mounted."""
+    """Replace the file by a link to a disk that is not mounted."""
     path.unlink()
     path.symlink_to("/nonexistent/runtime.toml")
 
@@ -99,7 +99,7 @@ def test_validate_accepts_foreign_keys_when_the_home_is_an_old_one(records: Reco
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_command_goes_on_with_the_last_good_settings_when_the_file_is_broken(
+def test_command_uses_the_last_good_settings_when_the_file_is_broken(
     records: Records, fault: Callable[[Path], None]
 ) -> None:
     task = records.create("a task")

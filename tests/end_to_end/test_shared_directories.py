@@ -1,4 +1,4 @@
-"""Agents that work in the same directory: told of, and where a project wants it, one after the other."""
+"""Agents in the same directory: reported, and run one after the other if the project asks for that."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -16,7 +16,7 @@ def home(fleet: Program) -> Iterator[Supervised]:
     made.stop()
 
 
-def test_an_exclusive_project_has_one_agent_at_a_time(home: Supervised) -> None:
+def test_exclusive_project_has_one_agent_at_a_time(home: Supervised) -> None:
     project = home.fleet.user / "project"
     (project / ".fleet").mkdir(parents=True)
     (project / ".fleet" / "config.toml").write_text("[project]\nexclusive = true\n")
@@ -30,7 +30,7 @@ def test_an_exclusive_project_has_one_agent_at_a_time(home: Supervised) -> None:
     assert all(home.task(key)["failures"] == 0 for key in keys)
 
 
-def test_agents_that_share_a_directory_are_told_of(home: Supervised) -> None:
+def test_agents_that_share_a_directory_are_reported(home: Supervised) -> None:
     keys = [home.create("ok seconds=2", "--cwd", str(home.fleet.user)) for _ in range(2)]
     home.start()
     home.wait_all(keys, "closed")

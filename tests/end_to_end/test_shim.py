@@ -1,4 +1,4 @@
-"""The shim under fire: trees that hide, shims that are killed, clients that are rude."""
+"""The shim under stress: hidden process trees, killed shims and rude clients."""
 
 import asyncio
 import json
@@ -47,20 +47,20 @@ def parent_of(pid: int) -> int:
 
 
 @asynchronous
-async def test_a_shim_killed_with_9_takes_its_whole_tree_along(launcher: HeadlessLauncher, folder: str) -> None:
+async def test_shim_killed_by_sigkill_takes_its_whole_tree_along(launcher: HeadlessLauncher, folder: str) -> None:
     token = a_token()
     agent = await launcher.start(folder, scripted("hostile", "stay", token))
     await until(lambda: len(living(token)) == 4)
     os.kill(pid_of_shim(agent), signal.SIGKILL)
-    assert await soon(agent.ended()) is None  # nobody knows how it ended …
-    assert living(token) == []  # … but it has
+    assert await soon(agent.ended()) is None  # the exit status is unknown …
+    assert living(token) == []  # … but the tree is gone
     assert not launcher.is_alive(folder)
     assert await launcher.find(folder) is None
     assert launcher.last_exit(folder) is None
 
 
 @asynchronous
-async def test_the_lock_is_held_until_the_tree_is_gone(launcher: HeadlessLauncher, folder: str) -> None:
+async def test_lock_is_held_until_the_tree_is_gone(launcher: HeadlessLauncher, folder: str) -> None:
     for _ in range(10):
         token = a_token()
         agent = await launcher.start(folder, scripted("crowd", 20, token))
@@ -73,12 +73,12 @@ async def test_the_lock_is_held_until_the_tree_is_gone(launcher: HeadlessLaunche
 
 
 def pid_of_shim_by_lock(folder: str) -> int:
-    """The shim as an administrator would find it: the youngest of those that have the folder in their command line."""
+    """Return the shim as an administrator finds it: the youngest process with the folder in its command line."""
     return max(living(folder))
 
 
 @asynchronous
-async def test_a_weak_shim_killed_with_9_takes_at_least_the_agent_along(folder: str) -> None:
+async def test_weak_shim_killed_by_sigkill_takes_at_least_the_agent_along(folder: str) -> None:
     token = a_token()
     agent = await HeadlessLauncher(WEAK).start(folder, scripted("sleep", 1000, token))
     await until(lambda: read(folder, "stdout"))
@@ -88,7 +88,7 @@ async def test_a_weak_shim_killed_with_9_takes_at_least_the_agent_along(folder: 
 
 
 @asynchronous
-async def test_the_step_between_init_and_the_shim_is_not_needed(launcher: HeadlessLauncher, folder: str) -> None:
+async def test_process_between_init_and_the_shim_is_not_needed(launcher: HeadlessLauncher, folder: str) -> None:
     agent = await launcher.start(folder, scripted("echo", keep_stdin=True))
     os.kill(parent_of(pid_of_shim(agent)), signal.SIGKILL)
     await agent.write("still\n")
@@ -99,14 +99,14 @@ async def test_the_step_between_init_and_the_shim_is_not_needed(launcher: Headle
 
 
 @asynchronous
-async def test_an_agent_cannot_kill_its_shim(launcher: HeadlessLauncher, folder: str) -> None:
+async def test_agent_cannot_kill_its_shim(launcher: HeadlessLauncher, folder: str) -> None:
     ended = await soon((await launcher.start(folder, scripted("attack"))).ended())
     assert ended is not None and ended.status == 0
     assert read(folder, "stdout") == b"still here\n"
 
 
 @asynchronous
-async def test_a_writer_outside_the_tree_does_not_delay_the_end(launcher: HeadlessLauncher, folder: str) -> None:
+async def test_writer_outside_the_tree_does_not_delay_the_end(launcher: HeadlessLauncher, folder: str) -> None:
     token = a_token()
     agent = await launcher.start(folder, scripted("sleep", 1000, token))
     await until(lambda: read(folder, "stdout"))
@@ -119,7 +119,7 @@ async def test_a_writer_outside_the_tree_does_not_delay_the_end(launcher: Headle
 
 
 @asynchronous
-async def test_a_crowd_is_killed_at_once(launcher: HeadlessLauncher, folder: str) -> None:
+async def test_crowd_of_processes_is_killed_at_once(launcher: HeadlessLauncher, folder: str) -> None:
     token = a_token()
     agent = await launcher.start(folder, scripted("crowd", 50, token))
     await until(lambda: len(living(token)) == 101)
@@ -129,7 +129,7 @@ async def test_a_crowd_is_killed_at_once(launcher: HeadlessLauncher, folder: str
 
 
 @asynchronous
-async def test_a_shim_that_does_not_answer_is_killed_with_its_tree(
+async def test_unresponsive_shim_is_killed_with_its_tree(
     launcher: HeadlessLauncher, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token = a_token()
@@ -145,7 +145,7 @@ async def test_a_shim_that_does_not_answer_is_killed_with_its_tree(
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 @pytest.mark.parametrize("containment", [NAMESPACE, WEAK])
 @asynchronous
-async def test_only_9_ends_a_shim(folder: str, number: int, containment: str) -> None:
+async def test_only_sigkill_ends_a_shim(folder: str, number: int, containment: str) -> None:
     require(containment == WEAK or namespace_command(), "PID namespaces")
     agent = await HeadlessLauncher(containment).start(folder, scripted("echo", keep_stdin=True))
     assert os.getsid(pid_of_shim(agent)) != os.getsid(0)
@@ -157,7 +157,7 @@ async def test_only_9_ends_a_shim(folder: str, number: int, containment: str) ->
 
 
 @asynchronous
-async def test_rude_clients_harm_nobody(launcher: HeadlessLauncher, folder: str) -> None:
+async def test_rude_clients_harm_neither_shim_nor_agent(launcher: HeadlessLauncher, folder: str) -> None:
     agent = await launcher.start(folder, scripted("echo", keep_stdin=True))
     shim = pid_of_shim(agent)
     rude = []
@@ -173,10 +173,11 @@ async def test_rude_clients_harm_nobody(launcher: HeadlessLauncher, folder: str)
                 client.send(b'{"id": 1, "do": "state"}\n' * 5000)  # and never reads the answers
         except OSError:
             pass
-    await until(lambda: select.select(rude[-1:], [], [], 0)[0])  # all were let in, so the first, which is us, is out
+    # all clients were accepted, so the first connection, which is ours, was dropped
+    await until(lambda: select.select(rude[-1:], [], [], 0)[0])
     assert len(os.listdir(f"/proc/{shim}/fd")) <= 30  # noqa: PTH208
     await agent.cpu_seconds()
-    assert agent.connected  # again, by itself
+    assert agent.connected  # reconnected automatically
     text = "line\n" * 10_000
     await agent.write(text)
     status = read(f"/proc/{shim}", "status")
@@ -190,7 +191,7 @@ async def test_rude_clients_harm_nobody(launcher: HeadlessLauncher, folder: str)
 
 
 @asynchronous
-async def test_a_lost_connection_is_made_again(launcher: HeadlessLauncher, folder: str) -> None:
+async def test_lost_connection_is_restored(launcher: HeadlessLauncher, folder: str) -> None:
     agent = await launcher.start(folder, scripted("echo", keep_stdin=True))
     assert agent._link is not None
     agent._link.writer.transport.abort()
@@ -202,7 +203,7 @@ async def test_a_lost_connection_is_made_again(launcher: HeadlessLauncher, folde
 
 
 @asynchronous
-async def test_an_older_shim_tells_no_memory(tmp_path: Path) -> None:
+async def test_older_shim_reports_no_memory(tmp_path: Path) -> None:
     gone = asyncio.Event()
 
     async def older(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -221,7 +222,7 @@ async def test_an_older_shim_tells_no_memory(tmp_path: Path) -> None:
 
 
 @asynchronous
-async def test_growth_is_told_at_once_and_then_not_too_often(launcher: HeadlessLauncher, folder: str) -> None:
+async def test_growth_is_reported_at_once_and_then_at_a_limited_rate(launcher: HeadlessLauncher, folder: str) -> None:
     agent = await launcher.start(folder, scripted("forever", stdout_cap=1000))
     reader, writer = await asyncio.open_unix_connection(f"{folder}/control")
     greeting = json.loads(await reader.readline())
@@ -237,9 +238,7 @@ async def test_growth_is_told_at_once_and_then_not_too_often(launcher: HeadlessL
 
 
 @asynchronous
-async def test_an_agent_gets_what_its_spec_says_and_nothing_else(
-    launcher: HeadlessLauncher, folder: str, tmp_path: Path
-) -> None:
+async def test_agent_gets_exactly_what_its_spec_says(launcher: HeadlessLauncher, folder: str, tmp_path: Path) -> None:
     old = os.umask(0o027)
     secret = "s3cret"
     os.environ["FLEET_TEST_SECRET"] = secret
@@ -253,21 +252,21 @@ async def test_an_agent_gets_what_its_spec_says_and_nothing_else(
         del os.environ["FLEET_TEST_SECRET"]
     seen = json.loads(read(folder, "stdout"))
     assert {name: seen["env"][name] for name in env} == env
-    assert set(seen["env"]) - set(env) <= {"LC_CTYPE"}  # which Python sets itself
+    assert set(seen["env"]) - set(env) <= {"LC_CTYPE"}  # Python sets it itself
     expected = {"cwd": str(tmp_path), "handles": [], "umask": 0o027, "leader": True, "terminal": False}
     assert {name: seen[name] for name in expected} == expected
-    ours = int(read("/proc/self", "status").split(b"SigIgn:")[1].split()[0], 16)  # what whoever started us ignores
-    itself = 1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1  # what Python ignores
+    ours = int(read("/proc/self", "status").split(b"SigIgn:")[1].split()[0], 16)  # signals that our own parent ignores
+    itself = 1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1  # signals that Python ignores
     assert seen["ignored"] & ~(ours | itself) == 0
     assert secret.encode() not in environment_of_shim
 
 
 @asynchronous
-async def test_what_lies_in_the_folder_is_private(launcher: HeadlessLauncher, folder: str) -> None:
+async def test_files_in_the_run_folder_are_private(launcher: HeadlessLauncher, folder: str) -> None:
     agent = await launcher.start(folder, scripted("echo", keep_stdin=True))
     live = modes(folder)
     assert {"lock", "stdout", "stderr", "control"} <= set(live)
-    assert "spec.json" not in live  # the environment in it may hold secrets
+    assert "spec.json" not in live  # its environment may hold secrets
     await agent.close_stdin()
     await soon(agent.ended())
     left = modes(folder)
@@ -284,14 +283,14 @@ def modes(folder: str) -> dict[str, int]:
 
 
 @asynchronous
-async def test_a_shim_that_cannot_start_says_why(launcher: HeadlessLauncher, folder: str) -> None:
+async def test_shim_that_cannot_start_reports_the_cause(launcher: HeadlessLauncher, folder: str) -> None:
     os.makedirs(f"{folder}/control")  # so that the socket cannot be made  # noqa: PTH103
     with pytest.raises(FleetError, match="Address already in use"):
         await launcher.start(folder, scripted("end", 0))
     assert not launcher.is_alive(folder)
 
 
-def test_the_shim_imports_nothing_but_the_standard_library_and_little_of_it() -> None:
+def test_shim_imports_only_a_small_part_of_the_standard_library() -> None:
     look = "import sys; sys.path.append(sys.argv[1]); import fleet.launchers.shim.{}; print(*sys.modules)"
     for module, most in (("program", 46), ("weak", 61), ("terminal", 49), ("starter", 80)):
         command = [sys.executable, "-I", "-S", "-c", look.format(module), str(SRC)]
@@ -303,7 +302,7 @@ def test_the_shim_imports_nothing_but_the_standard_library_and_little_of_it() ->
 
 
 @pytest.mark.parametrize("way", [(), ("--lasting",)])
-def test_without_root_a_tree_is_held_as_well(way: tuple[str, ...]) -> None:
+def test_tree_is_contained_without_root(way: tuple[str, ...]) -> None:
     require(os.geteuid() == 0, "another user (needs root)")
     python = next(
         (name for name in (sys.executable, "/usr/bin/python3") if _as_nobody(name, "-c", TRIAL, AGENT)[0]), ""

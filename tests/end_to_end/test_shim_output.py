@@ -1,4 +1,4 @@
-"""What agents print through the shim: caps and tails, floods, noise, and a disk that is full."""
+"""Output of agents through the shim: caps and tails, floods, noise, and a full disk."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> str:
 
 
 @asynchronous
-async def test_below_the_cap_everything_is_in_the_file(launcher: HeadlessLauncher, folder: str) -> None:
+async def test_output_below_the_cap_is_completely_in_the_file(launcher: HeadlessLauncher, folder: str) -> None:
     ended = await soon((await launcher.start(folder, scripted("lines", 200_000))).ended())
     assert ended is not None and not ended.truncated
     assert read(folder, "stdout") == b"".join(b'{"line": %d}\n' % number for number in range(200_000))
@@ -35,7 +35,7 @@ async def test_below_the_cap_everything_is_in_the_file(launcher: HeadlessLaunche
 
 
 @asynchronous
-async def test_just_beyond_the_cap_file_and_tail_hold_everything(launcher: HeadlessLauncher, folder: str) -> None:
+async def test_output_just_beyond_the_cap_is_in_file_and_tail(launcher: HeadlessLauncher, folder: str) -> None:
     whole = b"".join(b'{"line": %d}\n' % number for number in range(10_000))
     ended = await soon((await launcher.start(folder, scripted("lines", 10_000, stdout_cap=1005))).ended())
     assert ended is not None and ended.truncated
@@ -44,7 +44,7 @@ async def test_just_beyond_the_cap_file_and_tail_hold_everything(launcher: Headl
 
 
 @asynchronous
-async def test_far_beyond_the_cap_the_last_lines_survive_whole(launcher: HeadlessLauncher, folder: str) -> None:
+async def test_last_lines_survive_whole_far_beyond_the_cap(launcher: HeadlessLauncher, folder: str) -> None:
     ended = await soon((await launcher.start(folder, scripted("flood", 20, "lines", stdout_cap=MIB))).ended())
     assert ended is not None and ended.truncated
     assert len(read(folder, "stdout")) == MIB
@@ -55,7 +55,7 @@ async def test_far_beyond_the_cap_the_last_lines_survive_whole(launcher: Headles
 
 
 @asynchronous
-async def test_one_line_of_100_mb_costs_the_shim_nothing(launcher: HeadlessLauncher, folder: str) -> None:
+async def test_line_of_100_mb_needs_little_memory_in_the_shim(launcher: HeadlessLauncher, folder: str) -> None:
     agent = await launcher.start(folder, scripted("flood", 100, stdout_cap=MIB))
     peak = await _peak_while(agent.ended(), agent.shim_pid)
     assert read(folder, "stdout.tail") == b'{"last": true}\n'  # without the rest of a line whose start is lost
@@ -63,7 +63,7 @@ async def test_one_line_of_100_mb_costs_the_shim_nothing(launcher: HeadlessLaunc
 
 
 @asynchronous
-async def test_a_gigabyte_in_a_burst_is_drained(launcher: HeadlessLauncher, folder: str) -> None:
+async def test_burst_of_a_gigabyte_is_drained(launcher: HeadlessLauncher, folder: str) -> None:
     agent = await launcher.start(folder, scripted("flood", 1024, "lines", stdout_cap=8 * MIB))
     ended = await soon(agent.ended())
     assert ended is not None and ended.truncated and ended.status == 0
@@ -72,7 +72,7 @@ async def test_a_gigabyte_in_a_burst_is_drained(launcher: HeadlessLauncher, fold
 
 
 @asynchronous
-async def test_every_byte_comes_through_as_it_is(launcher: HeadlessLauncher, folder: str) -> None:
+async def test_every_byte_is_kept_unchanged(launcher: HeadlessLauncher, folder: str) -> None:
     await soon((await launcher.start(folder, scripted("noise"))).ended())
     noise = b"\0\0" + bytes(range(256)) * 100 + b'\xff\xfe\xc3(\n{"half": \n\x1b[2J\x1b]0;title\x07\n'
     assert read(folder, "stdout") == noise
@@ -80,7 +80,7 @@ async def test_every_byte_comes_through_as_it_is(launcher: HeadlessLauncher, fol
 
 
 @asynchronous
-async def test_an_agent_that_prints_without_end_can_be_stopped(launcher: HeadlessLauncher, folder: str) -> None:
+async def test_agent_that_prints_endlessly_can_be_stopped(launcher: HeadlessLauncher, folder: str) -> None:
     agent = await launcher.start(folder, scripted("forever", stdout_cap=MIB))
     await until(lambda: len(read(folder, "stdout")) == MIB)
     await agent.kill_tree()
@@ -90,9 +90,7 @@ async def test_an_agent_that_prints_without_end_can_be_stopped(launcher: Headles
 
 
 @asynchronous
-async def test_an_agent_that_does_not_read_fills_its_stdin_and_nothing_else(
-    launcher: HeadlessLauncher, folder: str
-) -> None:
+async def test_agent_that_does_not_read_fills_only_its_stdin(launcher: HeadlessLauncher, folder: str) -> None:
     agent = await launcher.start(folder, scripted("sleep", 1000, stdin="x" * MIB, keep_stdin=True))
     with pytest.raises(FleetError, match="does not read"):
         for _ in range(20):
@@ -114,7 +112,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @asynchronous
-async def test_a_full_disk_stops_neither_the_agent_nor_its_record(launcher: HeadlessLauncher, small_disk: Path) -> None:
+async def test_full_disk_stops_neither_the_agent_nor_its_exit_record(
+    launcher: HeadlessLauncher, small_disk: Path
+) -> None:
     folder = str(small_disk / "run")
     agent = await launcher.start(folder, scripted("flood", 50, "lines"))
     ended = await soon(agent.ended())
@@ -125,7 +125,7 @@ async def test_a_full_disk_stops_neither_the_agent_nor_its_record(launcher: Head
 
 
 @asynchronous
-async def test_what_was_printed_while_the_disk_was_full_is_written_when_there_is_room(
+async def test_output_of_a_full_disk_is_written_when_it_has_room_again(
     launcher: HeadlessLauncher, small_disk: Path
 ) -> None:
     folder = str(small_disk / "run")
@@ -148,7 +148,7 @@ async def test_what_was_printed_while_the_disk_was_full_is_written_when_there_is
 
 @pytest.mark.parametrize("pages", [0, 1, 40])
 @asynchronous
-async def test_the_last_line_survives_when_the_disk_is_full_at_the_end(
+async def test_last_line_survives_when_the_disk_is_full_at_the_end(
     launcher: HeadlessLauncher, small_disk: Path, pages: int
 ) -> None:
     folder = str(small_disk / "run")
@@ -159,7 +159,7 @@ async def test_the_last_line_survives_when_the_disk_is_full_at_the_end(
     _fill(small_disk / "filler")
     lines = [f"meanwhile {number} " + "x" * 1000 for number in range(600)]
     await agent.write("".join(f"{line}\n" for line in lines))
-    await asyncio.sleep(0.7)  # so that nothing is written any more, for a moment
+    await asyncio.sleep(0.7)  # so that the shim writes nothing for a moment
     (small_disk / "room").unlink()
     await agent.close_stdin()
     ended = await soon(agent.ended())
@@ -170,7 +170,7 @@ async def test_the_last_line_survives_when_the_disk_is_full_at_the_end(
 
 
 @asynchronous
-async def test_on_a_full_disk_no_agent_is_started(launcher: HeadlessLauncher, small_disk: Path) -> None:
+async def test_no_agent_starts_on_a_full_disk(launcher: HeadlessLauncher, small_disk: Path) -> None:
     _fill(small_disk / "filler")
     folder = str(small_disk / "run")
     with pytest.raises(FleetError, match="No space left"):
@@ -190,7 +190,7 @@ def _fill(path: Path) -> None:
 
 
 async def _peak_while(ending: object, pid: int | None) -> int:
-    """The most memory the shim has, in KiB, until its agent ends."""
+    """Return the peak memory of the shim in KiB until its agent ends."""
     peaks = [0]
 
     def look() -> bool:

@@ -1,4 +1,4 @@
-"""Whoever starts agents may be killed, poor in descriptors, or in a hurry: the agents are not the worse for it."""
+"""The process that starts agents may be killed, short of descriptors or busy: agents are not affected."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ def launcher(request: pytest.FixtureRequest) -> HeadlessLauncher:
 
 
 def starter(folders: list[Path], *behaviour: object, files: int | None = None) -> "subprocess.Popen[str]":
-    """A process that starts agents in these folders and waits for them."""
+    """Start a process that starts agents in these folders and waits for them."""
     command = [sys.executable, str(TESTS / "workers" / "starter.py"), *map(str, folders), "--", *map(str, behaviour)]
     if files is not None:
         command = ["prlimit", f"--nofile={files}:{files}", "--", *command]
@@ -31,7 +31,7 @@ def starter(folders: list[Path], *behaviour: object, files: int | None = None) -
 
 
 def answers(process: "subprocess.Popen[str]") -> list[str]:
-    """What it says up to the word `done`."""
+    """Return the lines that a starter prints before the word `done`."""
     assert process.stdout is not None
     said: list[str] = []
     for line in process.stdout:
@@ -49,7 +49,7 @@ def put_away(process: "subprocess.Popen[str]", number: int = signal.SIGKILL) -> 
 
 
 @asynchronous
-async def test_agents_outlive_a_starter_killed_with_9(launcher: HeadlessLauncher, tmp_path: Path) -> None:
+async def test_agents_outlive_a_starter_killed_by_sigkill(launcher: HeadlessLauncher, tmp_path: Path) -> None:
     folders = [tmp_path / f"run{number}" for number in range(5)]
     process = starter(folders, "echo")
     answers(process)
@@ -65,7 +65,7 @@ async def test_agents_outlive_a_starter_killed_with_9(launcher: HeadlessLauncher
 
 
 @asynchronous
-async def test_an_agent_that_ended_meanwhile_left_its_true_exit(launcher: HeadlessLauncher, tmp_path: Path) -> None:
+async def test_agent_that_ended_meanwhile_left_its_true_exit(launcher: HeadlessLauncher, tmp_path: Path) -> None:
     process = starter([tmp_path / "run"], "polite")
     answers(process)
     put_away(process)
@@ -73,7 +73,7 @@ async def test_an_agent_that_ended_meanwhile_left_its_true_exit(launcher: Headle
     assert agent is not None
     await until(lambda: read(tmp_path / "run", "stdout"))
     await agent.signal(signal.SIGTERM)
-    agent.close()  # nobody listens any more
+    agent.close()  # no process listens any more
     await until(lambda: not launcher.is_alive(str(tmp_path / "run")))
     ended = launcher.last_exit(str(tmp_path / "run"))
     assert ended is not None and ended.status == 42
@@ -81,7 +81,7 @@ async def test_an_agent_that_ended_meanwhile_left_its_true_exit(launcher: Headle
 
 
 @asynchronous
-async def test_a_starter_killed_at_any_moment_leaves_agents_that_are_found_or_none(
+async def test_starter_killed_at_any_moment_leaves_agents_that_are_found_or_none(
     launcher: HeadlessLauncher, tmp_path: Path
 ) -> None:
     for number in range(12):
@@ -90,7 +90,7 @@ async def test_a_starter_killed_at_any_moment_leaves_agents_that_are_found_or_no
         process = starter(folders, "sleep", 1000, token)
         await asyncio.sleep(0.1 + number * 0.03)
         put_away(process)
-        # A shim that was just being started takes its lock along: found now, or never.
+        # A shim that was just starting takes its lock along: it is found now or never.
         found = [agent for folder in folders if (agent := await launcher.find(str(folder)))]
         assert len([pid for pid in living(token) if "starter" not in _command(pid)]) <= 8
         for agent in found:
@@ -104,7 +104,7 @@ def _command(pid: int) -> str:
 
 
 @asynchronous
-async def test_a_starter_with_64_descriptors_is_refused_cleanly_and_goes_on(
+async def test_starter_with_64_descriptors_is_refused_cleanly_and_continues(
     launcher: HeadlessLauncher, tmp_path: Path
 ) -> None:
     folders = [tmp_path / f"run{number}" for number in range(80)]
@@ -115,7 +115,7 @@ async def test_a_starter_with_64_descriptors_is_refused_cleanly_and_goes_on(
     assert 30 <= len(said) - len(refused) <= 60
     assert all("Too many open files" in line and "ulimit -n" in line for line in refused)
     alive = [folder for folder in folders if launcher.is_alive(str(folder))]
-    assert len(alive) == len(said) - len(refused)  # a refusal left nothing behind that nobody knows of
+    assert len(alive) == len(said) - len(refused)  # a refusal left no unknown process behind
     for folder in alive:
         agent = await launcher.find(str(folder))
         assert agent is not None
@@ -125,7 +125,7 @@ async def test_a_starter_with_64_descriptors_is_refused_cleanly_and_goes_on(
 
 
 @asynchronous
-async def test_sixty_agents_at_once(launcher: HeadlessLauncher, tmp_path: Path) -> None:
+async def test_60_agents_run_at_once(launcher: HeadlessLauncher, tmp_path: Path) -> None:
     token = a_token()
     specs = [scripted("hostile", "stay" if number % 2 else "end", token) for number in range(60)]
     agents = await asyncio.gather(
@@ -141,7 +141,9 @@ async def test_sixty_agents_at_once(launcher: HeadlessLauncher, tmp_path: Path) 
 
 
 @asynchronous
-async def test_a_folder_may_lie_deeper_than_a_sockets_name_is_long(launcher: HeadlessLauncher, tmp_path: Path) -> None:
+async def test_folder_may_be_deeper_than_the_length_of_a_socket_name(
+    launcher: HeadlessLauncher, tmp_path: Path
+) -> None:
     folder = str(tmp_path / ("d" * 120) / ("e" * 140))
     assert len(folder) > 250
     agent = await launcher.start(folder, scripted("echo", keep_stdin=True))
@@ -154,7 +156,7 @@ async def test_a_folder_may_lie_deeper_than_a_sockets_name_is_long(launcher: Hea
 
 
 @asynchronous
-async def test_a_relative_folder_is_a_folder(
+async def test_relative_folder_works(
     launcher: HeadlessLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -191,14 +193,14 @@ def _zombies() -> list[str]:
 
 
 @asynchronous
-async def test_a_long_silence_costs_nothing(launcher: HeadlessLauncher, tmp_path: Path) -> None:
+async def test_long_silence_wakes_neither_shim_nor_supervisor(launcher: HeadlessLauncher, tmp_path: Path) -> None:
     agent = await launcher.start(str(tmp_path / "run"), scripted("sleep", 1000))
     await until(lambda: read(tmp_path / "run", "stdout"))
     await asyncio.sleep(0.2)
     of_the_shim, ours = _wakes(agent.shim_pid), _wakes(os.getpid())
     await asyncio.sleep(1)
     assert _wakes(agent.shim_pid) == of_the_shim
-    assert _wakes(os.getpid()) - ours < 10  # of which one ends this sleep
+    assert _wakes(os.getpid()) - ours < 10  # one of them ends this sleep
     await agent.kill_tree()
     await soon(agent.ended())
 

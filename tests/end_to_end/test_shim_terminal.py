@@ -1,4 +1,4 @@
-"""Whoever starts an agent in a terminal may be killed at any moment: there is one agent then, or none for ever."""
+"""A process that starts an agent in a terminal may be killed at any moment: one agent exists then, or none ever."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ def launcher(request: pytest.FixtureRequest) -> Iterator[TmuxLauncher]:
 
 
 def starter(launcher: TmuxLauncher, folder: Path, *words: object, path: str = "") -> "subprocess.Popen[bytes]":
-    """A process that starts an agent there and holds it."""
+    """Start a process that starts an agent in a terminal and holds it."""
     agent = [sys.executable, "-I", "-S", str(TESTS / "workers" / "terminal.py"), *map(str, words)]
     worker = [sys.executable, str(TESTS / "workers" / "tmux_starter.py"), launcher.socket, str(folder)]
     env = os.environ | {"PATH": path + os.environ["PATH"], "PYTHONPATH": f"{TESTS.parent / 'src'}:{TESTS}"}
@@ -36,7 +36,7 @@ def starter(launcher: TmuxLauncher, folder: Path, *words: object, path: str = ""
 
 
 class SlowTmux:
-    """A tmux on the PATH that waits to be let go, for a minute at most."""
+    """A tmux on the PATH that waits until released, for a minute at most."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
@@ -47,28 +47,28 @@ class SlowTmux:
         self._program.chmod(0o755)
 
     def called(self) -> bool:
-        """Whether somebody waits for it."""
+        """Return True if a caller waits for this tmux."""
         return Path(f"{self._program}.called").exists()
 
     def go(self) -> None:
-        """Let it go."""
+        """Release it."""
         Path(f"{self._program}.go").touch()
 
 
 async def killed(process: "subprocess.Popen[bytes]", tmux: SlowTmux) -> None:
-    """Wait until it has called tmux, and kill it with 9."""
+    """Wait until a process has called tmux, and kill it with SIGKILL."""
     await until(tmux.called)
     process.kill()
     process.wait()
 
 
 def deaths(launcher: TmuxLauncher) -> list[bool]:
-    """Of each session, whether its command has ended."""
+    """Return for each session whether its command has ended."""
     return [facts.dead for facts in sessions(launcher.socket).values()]
 
 
 @asynchronous
-async def test_a_shim_that_comes_late_finds_nothing_to_start(launcher: TmuxLauncher, tmp_path: Path) -> None:
+async def test_late_shim_finds_nothing_to_start(launcher: TmuxLauncher, tmp_path: Path) -> None:
     run, ran, tmux = tmp_path / "run", tmp_path / "ran", SlowTmux(tmp_path / "bin")
     await killed(starter(launcher, run, "mark", ran, path=tmux.path), tmux)
     assert (run / "spec.json").exists()
@@ -81,9 +81,7 @@ async def test_a_shim_that_comes_late_finds_nothing_to_start(launcher: TmuxLaunc
 
 
 @asynchronous
-async def test_a_shim_that_comes_late_does_not_take_the_place_of_another(
-    launcher: TmuxLauncher, tmp_path: Path
-) -> None:
+async def test_late_shim_does_not_replace_another(launcher: TmuxLauncher, tmp_path: Path) -> None:
     run, ran = tmp_path / "run", tmp_path / "ran"
     first, second = SlowTmux(tmp_path / "bin1"), SlowTmux(tmp_path / "bin2")
     await killed(starter(launcher, run, "mark", tmp_path / "late", path=first.path), first)
@@ -103,7 +101,7 @@ async def test_a_shim_that_comes_late_does_not_take_the_place_of_another(
 
 
 @asynchronous
-async def test_a_start_goes_on_without_its_starter_and_leaves_no_secret(launcher: TmuxLauncher, tmp_path: Path) -> None:
+async def test_start_continues_without_its_starter_and_leaves_no_secret(launcher: TmuxLauncher, tmp_path: Path) -> None:
     run, ran, tmux = tmp_path / "run", tmp_path / "ran", SlowTmux(tmp_path / "bin")
     await killed(starter(launcher, run, "mark", ran, path=tmux.path), tmux)
     tmux.go()
@@ -116,7 +114,7 @@ async def test_a_start_goes_on_without_its_starter_and_leaves_no_secret(launcher
 
 
 @asynchronous
-async def test_whoever_looks_during_a_start_does_not_spoil_it(
+async def test_find_during_a_start_does_not_disturb_it(
     launcher: TmuxLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, tmux = str(tmp_path / "run"), SlowTmux(tmp_path / "bin")
@@ -133,7 +131,7 @@ async def test_whoever_looks_during_a_start_does_not_spoil_it(
 
 
 @asynchronous
-async def test_a_start_that_nobody_waits_for_comes_to_its_end(
+async def test_abandoned_start_completes(
     launcher: TmuxLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, tmux = str(tmp_path / "run"), SlowTmux(tmp_path / "bin")
@@ -150,7 +148,7 @@ async def test_a_start_that_nobody_waits_for_comes_to_its_end(
 
 
 @asynchronous
-async def test_a_starter_killed_at_any_moment_leaves_one_agent_or_none(launcher: TmuxLauncher, tmp_path: Path) -> None:
+async def test_starter_killed_at_any_moment_leaves_one_agent_or_none(launcher: TmuxLauncher, tmp_path: Path) -> None:
     found = []
     for number in range(12):
         run, token = tmp_path / f"run{number}", a_token()

@@ -1,4 +1,4 @@
-"""Shims that are killed with -9 at random moments: nothing of an agent lives on, and its folder is free only then.
+"""Shims killed by SIGKILL at random moments: no process of an agent survives, and only then its folder is free.
 
 The moments are random; their seed is printed. FLEET_SEED repeats one.
 """
@@ -21,13 +21,13 @@ from needs import require
 
 log = logging.getLogger(__name__)
 
-#: Agents that hide, that are many, that fork without end; and one that does not.
+#: Agents that hide, are many, or fork endlessly; and a plain one.
 BEHAVIOURS = (("hostile", "stay"), ("crowd", 5), ("forking",), ("sleep", 1000))
-#: How long after a kill anything may live.
+#: How long any process may survive a kill.
 GONE_SECONDS = 5.0
-#: How many shims are killed, of each kind, in a long campaign.
+#: How many shims of each kind a long campaign kills.
 KILLS = 100
-#: How long the start of an agent takes, on a machine that is not busy.
+#: How long the start of an agent takes on an idle machine.
 START_SECONDS = 0.15
 
 
@@ -50,7 +50,7 @@ def chance() -> random.Random:
 
 
 async def kill_at_work(launcher: HeadlessLauncher, folder: Path, chance: random.Random) -> None:
-    """Start an agent, and kill its shim while it works; when its folder is free, nothing of it may be left."""
+    """Start an agent and kill its shim while it works. Check that nothing is left once its folder is free."""
     spec, token = an_agent(chance)
     agent = await launcher.start(str(folder), spec)
     await asyncio.sleep(chance.uniform(0, START_SECONDS))
@@ -60,11 +60,12 @@ async def kill_at_work(launcher: HeadlessLauncher, folder: Path, chance: random.
     assert await soon(agent.ended(), GONE_SECONDS) is None
     assert not launcher.is_alive(str(folder))
     assert living(token) == []
-    await until(lambda: living(str(folder)) == [], GONE_SECONDS)  # whoever let go of the lock last ends by itself
+    # the process that released the lock last ends by itself
+    await until(lambda: living(str(folder)) == [], GONE_SECONDS)
 
 
 async def kill_at_start(launcher: HeadlessLauncher, folder: Path, chance: random.Random) -> None:
-    """Kill whatever is there of a shim that is just being started: either it is found, or nothing of it is left."""
+    """Kill a process of a shim that is just starting. Check that the agent is found, or nothing is left of it."""
     spec, token = an_agent(chance)
     starting = asyncio.create_task(launcher.start(str(folder), spec))
     await asyncio.sleep(chance.uniform(0, START_SECONDS))
@@ -83,7 +84,7 @@ async def kill_at_start(launcher: HeadlessLauncher, folder: Path, chance: random
 
 
 def an_agent(chance: random.Random) -> tuple[LaunchSpec, str]:
-    """What to start, and the word that is in the command line of all that comes of it."""
+    """Return the spec of an agent, and the token in the command line of all its processes."""
     token = a_token()
     return scripted(*chance.choice(BEHAVIOURS), token, env={"PATH": os.environ["PATH"], "FLEET_RUN_ID": token}), token
 
@@ -97,14 +98,14 @@ def kill_one(pids: list[int], chance: random.Random) -> None:
 
 
 @asynchronous
-async def test_nothing_outlives_a_shim(launcher: HeadlessLauncher, tmp_path: Path, chance: random.Random) -> None:
+async def test_no_process_outlives_a_shim(launcher: HeadlessLauncher, tmp_path: Path, chance: random.Random) -> None:
     for number in range(3):
         await kill_at_work(launcher, tmp_path / f"work{number}", chance)
         await kill_at_start(launcher, tmp_path / f"start{number}", chance)
 
 
 @asynchronous
-async def test_the_step_before_a_shim_is_no_shim_and_is_not_needed(launcher: HeadlessLauncher, tmp_path: Path) -> None:
+async def test_wrapper_process_of_a_shim_is_not_needed(launcher: HeadlessLauncher, tmp_path: Path) -> None:
     agent = await launcher.start(str(tmp_path / "run"), scripted("echo", keep_stdin=True))
     step = int(read(f"/proc/{agent.shim_pid}", "stat").rpartition(b")")[2].split()[1])
     await until(lambda: read(f"/proc/{step}", "cmdline").split(b"\0")[0].endswith((b"unshare", b"fleet-weak")))
@@ -118,7 +119,7 @@ async def test_the_step_before_a_shim_is_no_shim_and_is_not_needed(launcher: Hea
 
 
 @asynchronous
-async def test_a_shim_that_was_not_killed_ends_with_its_step(launcher: HeadlessLauncher, tmp_path: Path) -> None:
+async def test_shim_that_was_not_killed_ends_with_its_wrapper(launcher: HeadlessLauncher, tmp_path: Path) -> None:
     agent = await launcher.start(str(tmp_path / "run"), scripted("end", 3))
     ended = await soon(agent.ended())
     assert ended is not None and ended.status == 3
@@ -128,7 +129,9 @@ async def test_a_shim_that_was_not_killed_ends_with_its_step(launcher: HeadlessL
 
 @pytest.mark.soak("kills")
 @asynchronous
-async def test_nothing_outlives_many_shims(launcher: HeadlessLauncher, tmp_path: Path, chance: random.Random) -> None:
+async def test_no_process_outlives_many_shims(
+    launcher: HeadlessLauncher, tmp_path: Path, chance: random.Random
+) -> None:
     began = time.monotonic()
     for number in range(KILLS // 2):
         await kill_at_work(launcher, tmp_path / f"work{number}", chance)

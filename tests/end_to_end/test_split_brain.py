@@ -1,4 +1,4 @@
-"""A home or a database that is taken from under those who work with it: all of them notice, and none makes another."""
+"""A home or database that is taken away during use: every process notices, and none creates another."""
 
 import json
 import os
@@ -22,20 +22,20 @@ __all__ = ["home"]
 
 @pytest.fixture(autouse=True)
 def ended(home: Supervised) -> Iterator[None]:
-    """No agent outlives its test, whoever should have ended it."""
+    """Check that no agent outlives its test."""
     yield
     home.go.touch()
     wait_for(lambda: home.agents() == [] == shims(home), "the agents to end")
 
 
 def shims(home: Supervised) -> list[int]:
-    """The shims of agents of this home."""
+    """Return the shims of agents of this home."""
     tasks = f"{home.fleet.home}/tasks".encode()
     return [pid for pid, command in commands() if any(tasks in word for word in command)]
 
 
 def begin(home: Supervised) -> tuple[str, int]:
-    """A supervisor with an agent that works until it is told to end: its task and its process."""
+    """Start a supervisor with an agent that works until it is told to end. Return its task and process id."""
     task = home.create(f"ok until={home.go}")
     home.start()
     home.wait_started(1)
@@ -57,7 +57,7 @@ def delete_with_log(home: Supervised) -> None:
 
 
 def replace(home: Supervised) -> None:
-    """Put the database of another home there."""
+    """Replace the database by that of another home."""
     other = Program(home.fleet.user)
     other.home = home.fleet.user / "other"
     other.env["FLEET_HOME"] = str(other.home)
@@ -66,14 +66,14 @@ def replace(home: Supervised) -> None:
 
 
 def truncate(home: Supervised) -> None:
-    """Put an empty file there."""
+    """Replace the database by an empty file."""
     empty = home.fleet.user / "empty"
     empty.touch()
     empty.replace(database(home))
 
 
 def stopped(home: Supervised) -> str:
-    """Wait until the supervisor stopped by itself; what it printed."""
+    """Wait until the supervisor stopped by itself. Return its output."""
     process = home.process
     assert process is not None
     wait_for(lambda: process.poll() is not None, "the supervisor to stop", home.describe)
@@ -103,7 +103,7 @@ def test_supervisor_stops_and_keeps_its_database_when_the_file_is_taken(
 ) -> None:
     task, agent = begin(home)
     take(home)
-    for _ in range(3):  # before and after it notices
+    for _ in range(3):  # before and after the supervisor notices
         home.fleet("bd", "list") if take is replace else home.fleet("bd", "create", "one more")
     told = stopped(home)
     assert "error: the supervisor stopped: the database was" in told and "agents live on" in told
@@ -127,7 +127,7 @@ def test_supervisor_stops_and_keeps_its_database_when_the_file_is_taken(
 
 
 @pytest.mark.parametrize("size", [0, 20_000])
-def test_supervisor_stops_when_the_file_itself_is_cut_short(home: Supervised, size: int) -> None:
+def test_supervisor_stops_when_the_database_is_truncated(home: Supervised, size: int) -> None:
     task, agent = begin(home)
     backup = home.fleet.user / "backup.tar.gz"
     home.fleet.ok("backup", str(backup))
@@ -149,7 +149,7 @@ def test_nothing_is_lost_when_the_log_of_the_database_is_deleted(home: Supervise
     keys = {task, *home.create_many(["seconds=300"] * 3)}
     for end_of_name in ends:
         Path(f"{database(home)}{end_of_name}").unlink()
-    made = home.fleet("bd", "create", "one more")  # before it notices, or after
+    made = home.fleet("bd", "create", "one more")  # before or after the supervisor notices
     told = stopped(home)
     assert "the database was parted from its log" in told and "nothing of it is lost" in told
     assert made.code == 0 or "parted from its log" in made.err, made
@@ -159,7 +159,7 @@ def test_nothing_is_lost_when_the_log_of_the_database_is_deleted(home: Supervise
     end(home, task, agent)
 
 
-def test_agent_is_adopted_when_the_very_file_is_put_back(home: Supervised) -> None:
+def test_agent_is_adopted_when_the_same_file_is_put_back(home: Supervised) -> None:
     task, agent = begin(home)
     aside = database(home).rename(home.fleet.user / "aside.db")
     stopped(home)
@@ -167,8 +167,8 @@ def test_agent_is_adopted_when_the_very_file_is_put_back(home: Supervised) -> No
     end(home, task, agent)
 
 
-def test_database_is_whole_when_another_took_its_place_beside_the_old_log(home: Supervised) -> None:
-    """SQLite would take the log of the old file for that of the new one."""
+def test_database_stays_intact_when_another_file_takes_its_place_beside_the_old_log(home: Supervised) -> None:
+    """SQLite would use the log of the old file for the new one."""
     task, _ = begin(home)
     copy = home.fleet.user / "copy.db"
     with closing(sqlite3.connect(database(home))) as now, closing(sqlite3.connect(copy)) as then:
@@ -203,7 +203,7 @@ def test_supervisor_stops_when_its_home_or_lock_is_taken(home: Supervised, what:
     assert "the supervisor stopped: the " in told and "agents live on" in told
     assert is_alive(agent)
     if what == "home deleted":
-        for pid in shims(home):  # it has nowhere to write how its agent ended
+        for pid in shims(home):  # the shim cannot write how its agent ended
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         return
@@ -213,7 +213,7 @@ def test_supervisor_stops_when_its_home_or_lock_is_taken(home: Supervised, what:
     end(home, task, agent)
 
 
-def test_supervisor_works_on_when_the_database_is_a_link(home: Supervised) -> None:
+def test_supervisor_works_when_the_database_is_a_link(home: Supervised) -> None:
     elsewhere = home.fleet.user / "elsewhere.db"
     database(home).rename(elsewhere)
     database(home).symlink_to(elsewhere)
@@ -249,7 +249,7 @@ def open_files(process: Process, name: str) -> bool:
 
 
 def runs_without_database(home: Supervised) -> None:
-    """A home whose agents ran, whose supervisor is stopped, and whose database is gone."""
+    """Create a home whose agents ran, whose supervisor is stopped, and whose database is gone."""
     task = home.create("ok")
     home.start()
     home.wait_status(task, "closed")
@@ -257,7 +257,7 @@ def runs_without_database(home: Supervised) -> None:
     delete(home)
 
 
-def test_no_database_is_made_where_fleet_recorded_runs(home: Supervised) -> None:
+def test_no_database_is_created_when_fleet_recorded_runs(home: Supervised) -> None:
     runs_without_database(home)
     for words in (("bd", "create", "x"), ("init", "--home"), ("run", "foreground"), ("bd", "list"), ("doctor",)):
         refused = home.fleet(*words)
@@ -268,7 +268,7 @@ def test_no_database_is_made_where_fleet_recorded_runs(home: Supervised) -> None
 
 
 def test_home_of_another_fleet_opens_when_it_has_tasks_and_no_database(fleet: Program) -> None:
-    """sermakarevich/fleet has folders of tasks, and its database elsewhere."""
+    """sermakarevich/fleet has task folders, and its database is elsewhere."""
     folder = fleet.home / "tasks" / "bd-1" / "artifacts"
     folder.mkdir(parents=True)
     fleet.home.chmod(0o700)
@@ -278,8 +278,8 @@ def test_home_of_another_fleet_opens_when_it_has_tasks_and_no_database(fleet: Pr
     assert [row["id"] for row in json.loads(fleet.ok("bd", "list", "--json"))] == [made["id"]]
 
 
-def test_home_is_made_once_when_many_commands_are_its_first(fleet: Program) -> None:
-    """One of them starts a supervisor, which holds the lock before the others are done."""
+def test_home_is_created_once_when_many_commands_are_its_first(fleet: Program) -> None:
+    """One of them starts a supervisor, which takes the lock before the others finish."""
     calls: list[Any] = []
     with (fleet.user / "out").open("wb") as out:
         for number in range(4):
@@ -293,7 +293,7 @@ def test_home_is_made_once_when_many_commands_are_its_first(fleet: Program) -> N
         fleet("run", "stop")
 
 
-def test_mcp_server_works_on_the_database_that_commands_work_on(tmp_path: Path) -> None:
+def test_mcp_server_uses_the_same_database_as_commands(tmp_path: Path) -> None:
     fleet, repo = workshop(tmp_path)
     backup = fleet.user / "backup.tar.gz"
     fleet.ok("backup", str(backup))

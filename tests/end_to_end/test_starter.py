@@ -1,4 +1,4 @@
-"""Agents whose shims were forked: no different from others, whatever becomes of the starter."""
+"""Agents with forked shims: they behave like others, even if the starter dies."""
 
 import asyncio
 import os
@@ -23,20 +23,20 @@ TESTS = Path(__file__).parents[1]
 
 @pytest.fixture
 def mark(monkeypatch: pytest.MonkeyPatch) -> str:
-    """A word in the environment of whatever this test starts, for a starter is told from others by nothing else."""
+    """Return a word in the environment of this test's processes, the only mark that identifies its starter."""
     word = a_token()
     monkeypatch.setenv("PATH", f"{os.environ['PATH']}:/{word}")
     return word
 
 
 def starters(mark: str) -> list[int]:
-    """The starters of one test: unlike a shim's, their command line ends in a number."""
+    """Return the starters of one test. Unlike a shim's, their command line ends in a number."""
     marked = [pid for pid in living("shim.starter") if mark.encode() in read(f"/proc/{pid}", "environ")]
     return [pid for pid in marked if words(pid)[-1].isdigit() and b") Z " not in read(f"/proc/{pid}", "stat")]
 
 
 def words(pid: int) -> list[bytes]:
-    """The command line of a process, without the empty end that `ps` leaves out."""
+    """Return the command line of a process without the empty end, which `ps` omits too."""
     return read(f"/proc/{pid}", "cmdline").rstrip(b"\0").split(b"\0")
 
 
@@ -46,7 +46,7 @@ async def one_starter(mark: str) -> int:
 
 
 def facts(agent: ShimAgent) -> dict[str, object]:
-    """What the system knows about a shim, as far as it should not depend on how it was started."""
+    """Return facts of the system about a shim that must not depend on how it was started."""
     pid = agent.shim_pid
     assert pid is not None
     status = dict(line.split(":\t", 1) for line in read(f"/proc/{pid}", "status").decode().splitlines())
@@ -72,7 +72,7 @@ def facts(agent: ShimAgent) -> dict[str, object]:
 
 
 def mounts(agent: ShimAgent) -> list[str]:
-    """Return what a shim sees mounted, but for the small disks of other tests."""
+    """Return the mounts that a shim sees, without the small disks of other tests."""
     lines = read(f"/proc/{agent.shim_pid}", "mountinfo").decode().splitlines()
     return [line for line in lines if "/pytest-of-" not in line or agent_folder(agent) in line]
 
@@ -82,10 +82,10 @@ def parent_of(pid: int | None) -> int:
 
 
 def held(pid: int) -> list[str]:
-    """What a process has open."""
+    """Return the open files of a process."""
     found = []
     for handle in Path(f"/proc/{pid}/fd").iterdir():
-        with suppress(FileNotFoundError):  # it was closed meanwhile
+        with suppress(FileNotFoundError):  # closed meanwhile
             found.append(handle.readlink().name.partition(":")[0])
     return sorted(found)
 
@@ -97,7 +97,7 @@ def agent_folder(agent: ShimAgent) -> str:
 @pytest.mark.parametrize("containment", [NAMESPACE, WEAK])
 @pytest.mark.parametrize("apart", [None, Apart(hidden=("/no/such/place",))])
 @asynchronous
-async def test_a_forked_shim_is_as_one_that_was_started_alone(
+async def test_forked_shim_equals_one_that_was_started_alone(
     tmp_path: Path, mark: str, containment: str, apart: Apart | None
 ) -> None:
     require(containment == WEAK or namespace_command(), "PID namespaces")
@@ -118,8 +118,8 @@ async def test_a_forked_shim_is_as_one_that_was_started_alone(
         assert len(starters(mark)) == lasting
         assert (b"shim.starter" in read(f"/proc/{agent.shim_pid}", "cmdline")) == lasting
         step = read(f"/proc/{parent_of(agent.shim_pid)}", "cmdline").split(b"\0")[0]
-        assert containment == WEAK or step.endswith(b"unshare")  # not to be taken for the shim
-    with suppress(AssertionError):  # the step before a shim lets go of its pipes a moment later
+        assert containment == WEAK or step.endswith(b"unshare")  # must not be confused with the shim
+    with suppress(AssertionError):  # the wrapper of a shim closes its pipes a moment later
         await until(lambda: facts(agents[0]) == facts(agents[1]), 10)
     assert facts(agents[0]) == facts(agents[1])
     assert inside[0] == inside[1]
@@ -129,7 +129,7 @@ async def test_a_forked_shim_is_as_one_that_was_started_alone(
 
 
 @asynchronous
-async def test_the_command_line_of_a_starter_ends_with_its_last_word(tmp_path: Path, mark: str) -> None:
+async def test_command_line_of_a_starter_ends_with_its_last_word(tmp_path: Path, mark: str) -> None:
     launcher = HeadlessLauncher(lasting=True)
     agent = await launcher.start(str(tmp_path / "run"), scripted("sleep", 1000))
     starter = await one_starter(mark)
@@ -140,7 +140,7 @@ async def test_the_command_line_of_a_starter_ends_with_its_last_word(tmp_path: P
 
 
 @asynchronous
-async def test_the_starter_has_no_children_and_holds_nothing_of_what_it_started(tmp_path: Path, mark: str) -> None:
+async def test_starter_has_no_children_and_holds_no_files_of_its_agents(tmp_path: Path, mark: str) -> None:
     launcher = HeadlessLauncher(lasting=True)
     agents = [await launcher.start(str(tmp_path / str(number)), scripted("sleep", 1000)) for number in range(5)]
     starter = await one_starter(mark)
@@ -165,7 +165,7 @@ async def test_agents_outlive_the_starter(tmp_path: Path, mark: str) -> None:
 
 
 @asynchronous
-async def test_a_starter_that_was_killed_is_followed_by_another(tmp_path: Path, mark: str) -> None:
+async def test_killed_starter_is_replaced(tmp_path: Path, mark: str) -> None:
     launcher = HeadlessLauncher(lasting=True)
     for number in range(3):
         ended = await soon((await launcher.start(str(tmp_path / str(number)), scripted("end", number))).ended())
@@ -175,7 +175,7 @@ async def test_a_starter_that_was_killed_is_followed_by_another(tmp_path: Path, 
 
 
 @asynchronous
-async def test_starts_that_were_under_way_when_the_starter_was_killed_are_starts(tmp_path: Path, mark: str) -> None:
+async def test_starts_in_progress_complete_when_the_starter_is_killed(tmp_path: Path, mark: str) -> None:
     launcher, token = HeadlessLauncher(lasting=True), a_token()
     await soon((await launcher.start(str(tmp_path / "first"), scripted("end", 0))).ended())
     starter = await one_starter(mark)
@@ -193,9 +193,7 @@ async def test_starts_that_were_under_way_when_the_starter_was_killed_are_starts
 
 
 @asynchronous
-async def test_a_starter_killed_at_any_moment_of_many_starts_costs_none_and_doubles_none(
-    tmp_path: Path, mark: str
-) -> None:
+async def test_killing_the_starter_during_many_starts_loses_and_duplicates_none(tmp_path: Path, mark: str) -> None:
     launcher = HeadlessLauncher(lasting=True)
     await soon((await launcher.start(str(tmp_path / "first"), scripted("end", 0))).ended())
     for turn in range(6):
@@ -212,14 +210,14 @@ async def test_a_starter_killed_at_any_moment_of_many_starts_costs_none_and_doub
 
 
 def owner_of_a_starter(folder: Path) -> "subprocess.Popen[str]":
-    """A process that starts an agent by way of a starter, and holds both."""
+    """Start a process that starts an agent through a starter, and holds both."""
     words = [sys.executable, str(TESTS / "workers" / "starter.py"), str(folder), "--lasting", "--", "echo"]
     env = os.environ | {"PYTHONPATH": f"{TESTS.parent / 'src'}:{TESTS}"}
     return subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=env)
 
 
 @asynchronous
-async def test_nothing_is_left_of_a_starter_whose_owner_was_killed_with_9(tmp_path: Path, mark: str) -> None:
+async def test_starter_ends_when_its_owner_is_killed(tmp_path: Path, mark: str) -> None:
     owner = owner_of_a_starter(tmp_path / "run")
     assert owner.stdout is not None
     with owner.stdout:
@@ -235,7 +233,7 @@ async def test_nothing_is_left_of_a_starter_whose_owner_was_killed_with_9(tmp_pa
 
 
 @asynchronous
-async def test_a_starter_goes_with_its_launcher(tmp_path: Path, mark: str) -> None:
+async def test_starter_ends_with_its_launcher(tmp_path: Path, mark: str) -> None:
     launcher = HeadlessLauncher(lasting=True)
     await soon((await launcher.start(str(tmp_path / "run"), scripted("end", 0))).ended())
     await one_starter(mark)
@@ -244,7 +242,7 @@ async def test_a_starter_goes_with_its_launcher(tmp_path: Path, mark: str) -> No
 
 
 @asynchronous
-async def test_where_no_starter_can_live_agents_are_started_all_the_same(
+async def test_agents_start_alone_when_no_starter_can_run(
     tmp_path: Path, mark: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     python = tmp_path / "python"
@@ -260,11 +258,11 @@ async def test_where_no_starter_can_live_agents_are_started_all_the_same(
         ended = await soon((await launcher.start(str(tmp_path / str(number)), scripted("end", number))).ended())
         assert ended is not None and ended.status == number
         tried.append(len(tries.read_text()))
-    assert tried[0] < tried[1] < tried[2] == tried[3] == tried[4]  # and then it is left alone
+    assert tried[0] < tried[1] < tried[2] == tried[3] == tried[4]  # then the launcher stops trying
 
 
 @asynchronous
-async def test_a_start_that_fails_for_its_own_reasons_is_not_the_starters_fault(tmp_path: Path, mark: str) -> None:
+async def test_failed_start_of_an_agent_does_not_count_against_the_starter(tmp_path: Path, mark: str) -> None:
     launcher = HeadlessLauncher(lasting=True)
     for number in range(4):
         os.makedirs(tmp_path / str(number) / "control")  # so that the socket cannot be made  # noqa: PTH103

@@ -1,4 +1,4 @@
-"""`fleet stats`: how much of each coder's work was proven, and what it took."""
+"""`fleet stats`: how much of each coder's work was proven, and its cost."""
 
 import json
 
@@ -21,7 +21,7 @@ def runs(fleet: Program) -> None:
         ended(opened, coder="codex", model="", finding=Finding.OUT_OF_SCOPE)
 
 
-def test_each_coder_and_model_has_a_row_and_all_have_one_together(fleet: Program) -> None:
+def test_stats_has_a_row_for_each_coder_and_model_and_a_total(fleet: Program) -> None:
     found = json.loads(fleet.ok("stats", "--json"))
     claude, codex = found["rows"]
     assert (claude["coder"], claude["model"], claude["tasks"], claude["runs"]) == ("claude", "opus", 1, 2)
@@ -31,20 +31,20 @@ def test_each_coder_and_model_has_a_row_and_all_have_one_together(fleet: Program
     assert (found["total"]["runs"], found["total"]["verified"], found["since"]) == (3, 1, None)
 
 
-def test_the_table_names_what_went_wrong(fleet: Program) -> None:
+def test_table_names_the_findings(fleet: Program) -> None:
     head, *rows = fleet.ok("stats").splitlines()
     assert "Verified" in head and "Failed verify" in head and "Out of scope" in head and "Fabricated" not in head
     assert [row.split()[0] for row in rows] == ["claude", "codex", "all"]
     assert "$2.00" in rows[0] and "50%" in rows[0]
 
 
-def test_a_coder_and_a_time_narrow_it_down(fleet: Program) -> None:
+def test_stats_can_be_limited_to_a_coder_and_a_time(fleet: Program) -> None:
     assert [row["coder"] for row in json.loads(fleet.ok("stats", "--coder", "codex", "--json"))["rows"]] == ["codex"]
     assert len(json.loads(fleet.ok("stats", "--since", "1d", "--json"))["rows"]) == 2
     assert json.loads(fleet.ok("stats", "--coder", "nobody", "--json"))["rows"] == []
 
 
 @pytest.mark.parametrize("since", ["tomorrow", "gibberish"])
-def test_a_time_that_is_none_is_refused(fleet: Program, since: str) -> None:
+def test_invalid_time_is_refused(fleet: Program, since: str) -> None:
     result = fleet("stats", "--since", since)
     assert result.code in (1, 2) and result.err.startswith("error: ") and "hint:" in result.err

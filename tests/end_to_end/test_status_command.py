@@ -1,4 +1,4 @@
-"""`fleet status`: it names all that needs a person and nothing else, fits its screen, and remembers the last look."""
+"""`fleet status`: names exactly what needs a person, fits its screen, and remembers when it was last shown."""
 
 import json
 import re
@@ -34,7 +34,7 @@ def told(records: Records) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", SITUATIONS)
-def test_what_needs_a_person_is_named_and_nothing_else(name: str, records: Records, scene: Scene) -> None:
+def test_status_names_exactly_what_needs_a_person(name: str, records: Records, scene: Scene) -> None:
     make, expected = SITUATIONS[name]
     make(scene)
     found = told(records)["needs_you"]
@@ -43,7 +43,7 @@ def test_what_needs_a_person_is_named_and_nothing_else(name: str, records: Recor
 
 
 def a_morning(scene: Scene) -> None:
-    """Something in every section, with names and words that are long."""
+    """Create tasks for every section, with long names and words."""
     scene.serve()
     key = scene.end("fix-cache", blocked("the agent asks a person"), {"title": "Cache what the gateway reads"})
     scene.ask(key, "Which storage backend should the cache use?\nredis, or a file on disk")
@@ -65,17 +65,17 @@ def a_morning(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_the_screen_is_as_it_was(width: int, records: Records, scene: Scene) -> None:
+def test_screen_matches_the_recording(width: int, records: Records, scene: Scene) -> None:
     a_morning(scene)
     records.fleet.env["COLUMNS"] = str(width)
     shown = records.fleet.ok("status")
-    shown = re.sub(r"\b[0-3]m$", "3m", shown, flags=re.MULTILINE)  # just after midnight less
+    shown = re.sub(r"\b[0-3]m$", "3m", shown, flags=re.MULTILINE)  # less than 3 minutes just after midnight
     assert max(map(len, shown.splitlines())) <= width
     kept = SCREENS / f"status-{width}.txt"
     assert shown == kept.read_text("utf-8")
 
 
-def test_narrow_screens_cut_no_name_no_command_and_no_cost(records: Records, scene: Scene) -> None:
+def test_narrow_screen_cuts_no_name_command_or_cost(records: Records, scene: Scene) -> None:
     a_morning(scene)
     found = told(records)
     records.fleet.env["COLUMNS"] = "50"
@@ -99,7 +99,7 @@ def test_totals_count_the_runs_of_today(records: Records, scene: Scene) -> None:
     assert any("paused" in reason for reason in totals["nothing_starts"])
 
 
-def test_what_agents_wrote_cannot_drive_the_terminal(records: Records, scene: Scene) -> None:
+def test_texts_of_agents_cannot_control_the_terminal(records: Records, scene: Scene) -> None:
     evil = "a\x1b]0;owned\x07b\u202ec\n\x9b31m"
     scene.serve()
     scene.ask(scene.end("asks", blocked("the agent asks a person"), {"title": evil}), evil)
@@ -111,7 +111,7 @@ def test_what_agents_wrote_cannot_drive_the_terminal(records: Records, scene: Sc
     assert "\\x1b]0;owned" in shown
 
 
-def test_results_are_shown_until_they_were_seen_for_a_while(records: Records, scene: Scene) -> None:
+def test_results_are_shown_until_a_while_after_they_were_seen(records: Records, scene: Scene) -> None:
     scene.serve()
     scene.end("before", closed("unverified"))
     place = Path(records.home.last_look)
@@ -132,7 +132,7 @@ def test_results_are_shown_until_they_were_seen_for_a_while(records: Records, sc
         assert "before" in records.fleet.ok("status")
 
 
-def test_no_agent_moves_the_last_look(records: Records) -> None:
+def test_agent_does_not_update_the_last_look(records: Records) -> None:
     records.fleet.ok("status", FLEET_RUN_ID="fleet-x/1")
     assert not Path(records.home.last_look).exists()
 
@@ -147,7 +147,7 @@ def test_bare_fleet_is_status_in_a_home_and_help_without_one(records: Records, t
     assert not elsewhere.home.exists()
 
 
-def test_a_question_is_answered_by_the_command_that_is_shown(records: Records, scene: Scene) -> None:
+def test_question_is_answered_by_the_command_shown(records: Records, scene: Scene) -> None:
     scene.serve()
     key = scene.end("asks", blocked("the agent asks a person"))
     scene.ask(key, "red or blue?")

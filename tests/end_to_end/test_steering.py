@@ -1,4 +1,4 @@
-"""`fleet prompt` and `fleet interrupt`: what is told to an agent arrives, whatever the agent or the supervisor does."""
+"""`fleet prompt` and `fleet interrupt`: messages arrive, whatever the agent or the supervisor does."""
 
 import json
 import os
@@ -25,7 +25,7 @@ TEXT = 'use "blue",\nnot red 🎨'
 
 
 class Talk:
-    """A supervised home whose agents can be spoken to."""
+    """A supervised home whose agents accept messages."""
 
     def __init__(self, home: Supervised, coder: str) -> None:
         home.set(f"coder={coder}")
@@ -33,7 +33,7 @@ class Talk:
         self.go = home.fleet.user / "go"
 
     def begin(self, do: str = "wait") -> str:
-        """A task whose agent is at work until `go` is there."""
+        """Create a task whose agent works until the file `go` exists."""
         self.home.start()
         task = self.home.create(f"{do} until={self.go}")
         self.wait_heard("prompt", 1)
@@ -41,12 +41,12 @@ class Talk:
         return task
 
     def tell(self, *words: str, wait: float = 20, stdin: str = "") -> dict[str, Any]:
-        """What `fleet prompt` or `interrupt` says, as JSON."""
+        """Return the JSON answer of `fleet prompt` or `fleet interrupt`."""
         said: dict[str, Any] = json.loads(self.fleet.ok(*words, "--wait", str(wait), "--json", stdin=stdin))
         return said
 
     def heard(self, what: str) -> list[dict[str, Any]]:
-        """What agents heard: prompts, messages, orders to stop, ends of stdin."""
+        """Return what agents received: prompts, messages, orders to stop, or ends of stdin."""
         path = Path(f"{self.home.audit}.heard")
         lines = path.read_text().splitlines() if path.exists() else []
         return [line for line in map(json.loads, lines) if line["what"] == what]
@@ -56,20 +56,20 @@ class Talk:
         return self.heard(what)
 
     def message(self) -> dict[str, Any]:
-        """The only message, as the database has it."""
+        """Return the only message in the database."""
         (row,) = self.home.rows("select * from messages")
         return row
 
     def finish(self, task: str) -> None:
-        """Let the agent come to its end, and see the task closed without a failure."""
+        """Let the agent end, and check that the task is closed without a failure."""
         self.go.touch()
         found = self.home.wait_status(task, "closed")
         assert (found["failures"], found["continues"]) == (0, 0)
 
 
-def test_a_message_reaches_an_agent_that_listens_while_it_works(home: Supervised) -> None:
+def test_message_reaches_a_listening_agent_while_it_works(home: Supervised) -> None:
     talk = Talk(home, LISTENING)
-    home.set("supervisor.poll_seconds=60")  # it is woken for a message
+    home.set("supervisor.poll_seconds=60")  # a message wakes the supervisor
     task = talk.begin()
     said = talk.tell("prompt", task, TEXT)
     assert (said["state"], said["way"], said["run"]) == ("delivered", "now", f"{task}/1")
@@ -82,7 +82,7 @@ def test_a_message_reaches_an_agent_that_listens_while_it_works(home: Supervised
     assert len(home.runs(task)) == 1 and len(talk.heard("message")) == 1
 
 
-def test_a_message_to_an_agent_at_a_tool_is_sent_and_read_after_it(home: Supervised) -> None:
+def test_message_to_an_agent_in_a_tool_is_sent_and_read_after_it(home: Supervised) -> None:
     talk = Talk(home, LISTENING)
     task = talk.begin("deaf")
     out = talk.fleet.ok("prompt", task, "hurry", "--wait", "2")
@@ -93,7 +93,7 @@ def test_a_message_to_an_agent_at_a_tool_is_sent_and_read_after_it(home: Supervi
     assert len(home.runs(task)) == 1
 
 
-def test_what_fleet_has_to_say_of_collisions_starts_nothing_again(home: Supervised) -> None:
+def test_collision_messages_of_fleet_start_no_new_run(home: Supervised) -> None:
     talk = Talk(home, LATER)
     task = talk.begin()
     with open_fleet(Home(str(home.fleet.home))) as opened:
@@ -104,7 +104,7 @@ def test_what_fleet_has_to_say_of_collisions_starts_nothing_again(home: Supervis
     assert len(home.runs(task)) == 1 and not talk.message()["carried_at"]
 
 
-def test_an_agent_that_waits_for_a_person_is_not_taken_for_silent(home: Supervised) -> None:
+def test_agent_that_waits_for_a_person_does_not_count_as_silent(home: Supervised) -> None:
     home.set("watchdog.silence_seconds=4", "watchdog.wall_seconds=4", "limits.retry_limit=1")
     talk = Talk(home, LATER)
     task = talk.begin()
@@ -113,14 +113,14 @@ def test_an_agent_that_waits_for_a_person_is_not_taken_for_silent(home: Supervis
             id="q-1", task_id=task, run_id=f"{task}/1", asked_at=opened.store.now(), text="red?", source=BY_TOOL
         )
         opened.store.questions.ask(asked)
-        home.wait_status(home.create(f"wait until={talk.go}"), "blocked")  # it began later and waits for nobody
+        home.wait_status(home.create(f"wait until={talk.go}"), "blocked")  # began later and waits for nothing
         assert home.runs(task)[0]["ended_at"] is None
         opened.store.questions.answer("q-1", "blue", by="ada")
     wait_for(lambda: home.runs(task)[0]["ended_at"] is not None, "its end", home.describe)
     assert home.runs(task)[0]["ending"] in ("stalled", "timed_out"), "once it is answered, it is as any other"
 
 
-def test_an_agent_that_must_be_stopped_to_hear_goes_on_in_its_session_with_the_message(home: Supervised) -> None:
+def test_agent_that_cannot_listen_is_stopped_and_resumed_with_the_message(home: Supervised) -> None:
     talk = Talk(home, RESUMING)
     task = talk.begin()
     said = talk.tell("prompt", task, TEXT)
@@ -132,7 +132,7 @@ def test_an_agent_that_must_be_stopped_to_hear_goes_on_in_its_session_with_the_m
     assert [run["ending"] for run in home.runs(task)] == ["interrupted", "finished"]
 
 
-def test_an_agent_that_hears_nothing_works_on_and_the_next_run_gets_the_message(home: Supervised) -> None:
+def test_message_goes_to_the_next_run_when_the_agent_takes_none(home: Supervised) -> None:
     talk = Talk(home, LATER)
     task = talk.begin()
     out = talk.fleet.ok("prompt", task, TEXT, "--wait", "3600")
@@ -146,11 +146,11 @@ def test_an_agent_that_hears_nothing_works_on_and_the_next_run_gets_the_message(
     assert talk.message()["carried_at"] and talk.message()["run"] == f"{task}/2"
 
 
-def test_a_message_that_comes_after_the_last_word_is_not_lost(home: Supervised) -> None:
+def test_message_after_the_final_output_is_not_lost(home: Supervised) -> None:
     talk = Talk(home, LISTENING)
     home.start()
     task = home.create(f"ok linger={talk.go}")
-    talk.wait_heard("end", 1)  # nobody can say anything to it any more, and it is still there
+    talk.wait_heard("end", 1)  # the agent accepts no message any more, and still runs
     said = talk.tell("prompt", task, TEXT, wait=1)
     assert said["state"] == "queued" and said["run"] == f"{task}/1"
     talk.finish(task)
@@ -158,7 +158,7 @@ def test_a_message_that_comes_after_the_last_word_is_not_lost(home: Supervised) 
     assert talk.message()["run"] == f"{task}/2"
 
 
-def test_an_open_task_gets_the_message_with_its_next_run(home: Supervised) -> None:
+def test_open_task_gets_the_message_with_its_next_run(home: Supervised) -> None:
     talk = Talk(home, LISTENING)
     task = home.create("ok")
     done = talk.fleet("prompt", task, TEXT)
@@ -169,7 +169,7 @@ def test_an_open_task_gets_the_message_with_its_next_run(home: Supervised) -> No
 
 
 @pytest.mark.parametrize("coder", [LISTENING, RESUMING, LATER])
-def test_an_interrupted_task_waits_until_somebody_says_what_to_do(home: Supervised, coder: str) -> None:
+def test_interrupted_task_waits_for_a_prompt(home: Supervised, coder: str) -> None:
     talk = Talk(home, coder)
     task = talk.begin("wait stops=slowly")
     out = talk.fleet.ok("interrupt", task, "--wait", "20")
@@ -185,7 +185,7 @@ def test_an_interrupted_task_waits_until_somebody_says_what_to_do(home: Supervis
     assert bool(prompts[1]["session"]) == (coder != LATER)
 
 
-def test_an_interruption_with_a_message_stops_the_tool_and_goes_on_in_the_same_run(home: Supervised) -> None:
+def test_interrupt_with_a_message_stops_the_tool_and_continues_the_same_run(home: Supervised) -> None:
     talk = Talk(home, LISTENING)
     task = talk.begin()
     said = talk.tell("interrupt", task, TEXT)
@@ -195,7 +195,7 @@ def test_an_interruption_with_a_message_stops_the_tool_and_goes_on_in_the_same_r
     assert len(home.runs(task)) == 1
 
 
-def test_an_interruption_with_a_message_stops_also_who_would_hear_nothing(home: Supervised) -> None:
+def test_interrupt_with_a_message_stops_an_agent_that_takes_none(home: Supervised) -> None:
     talk = Talk(home, LATER)
     task = talk.begin()
     said = talk.tell("interrupt", task, TEXT)
@@ -204,7 +204,7 @@ def test_an_interruption_with_a_message_stops_also_who_would_hear_nothing(home: 
     assert TEXT in talk.heard("prompt")[-1]["text"]
 
 
-def test_a_message_on_its_way_outlives_its_supervisor(home: Supervised) -> None:
+def test_sent_message_survives_its_supervisor(home: Supervised) -> None:
     talk = Talk(home, LISTENING)
     task = talk.begin("deaf")
     assert talk.tell("prompt", task, TEXT, wait=2)["state"] == "sent"
@@ -217,7 +217,7 @@ def test_a_message_on_its_way_outlives_its_supervisor(home: Supervised) -> None:
     assert len(home.runs(task)) == 1, "it was seen to arrive: nothing runs again for it"
 
 
-def test_a_message_that_the_agent_took_along_to_its_end_is_told_to_the_next(home: Supervised) -> None:
+def test_unread_message_of_a_dead_agent_goes_to_the_next_run(home: Supervised) -> None:
     talk = Talk(home, LISTENING)
     task = talk.begin("deaf")
     assert talk.tell("prompt", task, TEXT, wait=2)["state"] == "sent"
@@ -230,7 +230,7 @@ def test_a_message_that_the_agent_took_along_to_its_end_is_told_to_the_next(home
     assert talk.message()["carried_at"] and talk.message()["run"] == f"{task}/2"
 
 
-def test_a_message_that_was_only_kept_outlives_its_supervisor(home: Supervised) -> None:
+def test_queued_message_survives_its_supervisor(home: Supervised) -> None:
     talk = Talk(home, LISTENING)
     task = talk.begin()
     home.kill()
@@ -242,7 +242,7 @@ def test_a_message_that_was_only_kept_outlives_its_supervisor(home: Supervised) 
     assert [each["text"] for each in talk.heard("message")] == [TEXT] and len(home.runs(task)) == 1
 
 
-def test_a_long_message_arrives_whole(home: Supervised) -> None:
+def test_long_message_arrives_whole(home: Supervised) -> None:
     talk = Talk(home, LISTENING)
     task = talk.begin()
     text = "é" * (32 * 1024 - 2) + "end"
@@ -252,7 +252,7 @@ def test_a_long_message_arrives_whole(home: Supervised) -> None:
 
 
 def blocked(records: Records, **said: Any) -> str:
-    """A task that needs a person after its first run."""
+    """Return a task that needs a person after its first run."""
     task = records.create("a task")
     claim, run = records.begin(task)
     verdict = Verdict(status=Status.BLOCKED, reason="failed twice", failures=2)
@@ -264,7 +264,7 @@ def messages(records: Records) -> list[Message]:
     return records.store.messages.find()
 
 
-def test_a_blocked_task_is_opened_again_for_a_message(records: Records) -> None:
+def test_blocked_task_is_reopened_by_a_message(records: Records) -> None:
     task = blocked(records)
     out = records.fleet.ok("prompt", task.removeprefix("fleet-"), "try", "again", BEADS_ACTOR="ada")
     assert out == f"{task}: kept; it is open, and its next run gets it\n"
@@ -275,7 +275,7 @@ def test_a_blocked_task_is_opened_again_for_a_message(records: Records) -> None:
     assert message.state == "queued" and not message.interrupts
 
 
-def test_a_task_that_asks_stays_blocked_and_the_message_is_kept(records: Records) -> None:
+def test_task_with_a_question_stays_blocked_and_the_message_is_kept(records: Records) -> None:
     task = blocked(records)
     records.ask(task, "Which colour?", "q7")
     out = records.fleet.ok("prompt", task, "hurry")
@@ -285,7 +285,7 @@ def test_a_task_that_asks_stays_blocked_and_the_message_is_kept(records: Records
     assert records.store.tasks.get(task).status == Status.OPEN and messages(records)[0].state == "queued"
 
 
-def test_who_cannot_hear_is_not_told(records: Records) -> None:
+def test_message_is_refused_when_no_agent_can_receive_it(records: Records) -> None:
     task = records.create("a task")
     for words, said in (
         (("interrupt", task, "now"), "is not running"),
@@ -300,14 +300,14 @@ def test_who_cannot_hear_is_not_told(records: Records) -> None:
     assert messages(records) == []
 
 
-def test_a_name_must_mean_one_task(records: Records) -> None:
+def test_glob_is_refused_when_it_fits_several_tasks(records: Records) -> None:
     records.create("one")
     records.create("two")
     done = records.fleet("prompt", "fleet-*", "hello")
     assert done.code == 2 and "fits 2 tasks" in done.err and messages(records) == []
 
 
-def test_without_a_text_it_is_written_in_the_editor(records: Records) -> None:
+def test_prompt_without_a_text_opens_the_editor(records: Records) -> None:
     task = blocked(records)
     editor = records.fleet.user / "editor"
     editor.write_text('#!/bin/sh\n{ printf "written\\nby hand\\n"; cat "$1"; } > "$1.new"; mv "$1.new" "$1"\n')
@@ -330,7 +330,7 @@ def test_without_a_text_it_is_written_in_the_editor(records: Records) -> None:
         ("é" * 32 * 1024 + "x", "65537 bytes; 65536 are the most"),
     ],
 )
-def test_what_is_no_message_is_refused_and_changes_nothing(records: Records, text: str, said: str) -> None:
+def test_invalid_message_is_refused_and_changes_nothing(records: Records, text: str, said: str) -> None:
     task = blocked(records)
     done = records.fleet("prompt", task, stdin=text)
     assert done.code == 1 and said in done.err
@@ -338,21 +338,21 @@ def test_what_is_no_message_is_refused_and_changes_nothing(records: Records, tex
 
 
 def running(records: Records) -> tuple[str, Run, str]:
-    """A task with a live run; and that run's token."""
+    """Return a task with a live run, the run, and its token."""
     task = records.create("a task")
     claim, run = records.begin(task)
     return task, run, records.store.tokens.issue(claim, Caller(task_id=task, run_id=run.id, epoch=claim.epoch))
 
 
 @pytest.mark.parametrize("verb", ["prompt", "interrupt"])
-def test_an_agent_may_not_speak_to_another(records: Records, verb: str) -> None:
+def test_prompt_and_interrupt_are_refused_when_an_agent_calls(records: Records, verb: str) -> None:
     task, _, _ = running(records)
     _, _, token = running(records)
     done = records.fleet(verb, task, "stop that", FLEET_RUN_TOKEN=token)
     assert done.code == 1 and "an agent may not" in done.err and messages(records) == []
 
 
-def test_what_is_told_is_on_record_before_anybody_waits(records: Records) -> None:
+def test_message_is_on_record_before_the_command_waits(records: Records) -> None:
     task, run, _ = running(records)
     with in_background(records.fleet, "prompt", task, "hello", "--wait", "0", "--json") as program:
         said = json.loads(program.communicate(timeout=30)[0])

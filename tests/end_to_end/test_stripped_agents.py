@@ -1,4 +1,5 @@
-"""What an agent starts with an empty environment, as real coders do, or as an orphan: it is known as its run's."""
+"""Processes that an agent starts with an empty environment, as real coders do, or as orphans: fleet recognizes their
+run."""
 
 import json
 import sys
@@ -26,7 +27,7 @@ HOWS = ("child", "orphan")
 
 
 class Shop(NamedTuple):
-    """A home whose coder is that agent, with a supervisor; and a person's task that nobody works on."""
+    """A home whose coder is that agent, with a supervisor, and a person's task without an agent."""
 
     fleet: Program
     repo: Path
@@ -34,7 +35,7 @@ class Shop(NamedTuple):
     other: str
 
     def answers(self, *plan: dict[str, Any]) -> tuple[str, list[Any]]:
-        """The task of an agent that did this, and what it was answered."""
+        """Let an agent carry out this plan. Return its task and the answers that it got."""
         (self.folder / "plan.json").write_text(json.dumps(plan))
         (self.folder / "answers.json").unlink(missing_ok=True)
         metadata = json.dumps({"fleet.coder": "plain"})
@@ -68,7 +69,7 @@ def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.mark.parametrize("how", HOWS)
-def test_an_mcp_server_without_an_environment_is_its_runs(shop: Shop, how: str) -> None:
+def test_mcp_server_without_an_environment_belongs_to_its_run(shop: Shop, how: str) -> None:
     order = {"repo_path": str(shop.repo), "task_name": "part", "prompt": "x", "executor": "demo"}
     calls = [
         ["healthcheck", {}],
@@ -89,7 +90,7 @@ def test_an_mcp_server_without_an_environment_is_its_runs(shop: Shop, how: str) 
 
 
 @pytest.mark.parametrize("how", HOWS)
-def test_a_command_without_an_environment_is_its_runs(shop: Shop, how: str) -> None:
+def test_command_without_an_environment_belongs_to_its_run(shop: Shop, how: str) -> None:
     fleet = shop.fleet.argv
     lie = ["/usr/bin/env", "FLEET_RUN_TOKEN=nonsense", f"FLEET_HOME={shop.fleet.home}"]
     tries = [
@@ -109,7 +110,7 @@ def test_a_command_without_an_environment_is_its_runs(shop: Shop, how: str) -> N
     assert shop.show(shop.other)["status"] == "blocked"
 
 
-def test_it_hands_in_its_own_task(shop: Shop) -> None:
+def test_command_without_an_environment_hands_in_its_own_task(shop: Shop) -> None:
     fleet = shop.fleet.argv
     words = (["prime"], ["close", "{task}", "--reason", "all of it is done"])
     key, [primed, closed] = shop.answers(*({"how": "child", "argv": [*fleet, "bd", *each]} for each in words))
@@ -117,8 +118,8 @@ def test_it_hands_in_its_own_task(shop: Shop) -> None:
     assert closed["code"] == 0 and f"Closed {key}" in closed["out"], closed
 
 
-def test_a_person_beside_them_stays_a_person(shop: Shop) -> None:
-    """Also one whose home another agent's name is in, and one who works in a home of their own from an agent."""
+def test_person_is_not_treated_as_an_agent(shop: Shop) -> None:
+    """This includes a caller whose environment names another home's run, and one who uses another home."""
     assert shop.fleet("retry", shop.other, FLEET_RUN_ID="a-run-that-is-none/1").code == 0
     shop.fleet.ok("bd", "update", shop.other, "--status", "blocked")
     own = shop.folder.with_name("own")

@@ -1,4 +1,4 @@
-"""The supervisor, with real processes: from `bd create` to settled, whatever the agent does."""
+"""The supervisor with real processes: from `bd create` to settled, whatever the agent does."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from supervised import Supervised, home, wait_for
 __all__ = ["home"]
 
 
-def test_a_task_is_claimed_run_and_closed_as_unverified(home: Supervised) -> None:
+def test_task_is_claimed_run_and_closed_as_unverified(home: Supervised) -> None:
     home.start()
     key = home.create("ok")
     task = home.wait_status(key, "closed")
@@ -23,14 +23,14 @@ def test_a_task_is_claimed_run_and_closed_as_unverified(home: Supervised) -> Non
     assert run["containment"] == "pid namespace"
 
 
-def test_work_starts_when_it_arrives_not_at_the_next_poll(home: Supervised) -> None:
+def test_new_task_starts_without_waiting_for_a_poll(home: Supervised) -> None:
     home.set("supervisor.poll_seconds=3600")
     home.start()
-    for _ in range(2):  # the second comes when there is nothing left to look at
+    for _ in range(2):  # the second task comes when the supervisor is idle
         home.wait_status(home.create("ok"), "closed")
 
 
-def test_dependents_follow_and_slots_are_kept(home: Supervised) -> None:
+def test_dependent_tasks_follow_and_slots_are_respected(home: Supervised) -> None:
     first = home.create("ok seconds=0.3")
     others = [home.create("ok seconds=0.3", "--deps", first) for _ in range(5)]
     home.start()
@@ -47,7 +47,7 @@ def test_dependents_follow_and_slots_are_kept(home: Supervised) -> None:
     [
         ("fail", "failed", "blocked", 2),
         ("error", "failed", "blocked", 2),
-        ("nothing", "finished", "blocked", 2),  # fabricated: once more afresh, then a person
+        ("nothing", "finished", "blocked", 2),  # fabricated: restarted once, then a person decides
         ("exit0", "incomplete", "blocked", 4),
         ("garbage", "finished", "closed", 1),
         ("daemons", "finished", "closed", 1),
@@ -56,7 +56,7 @@ def test_dependents_follow_and_slots_are_kept(home: Supervised) -> None:
         ("lines count=20000", "finished", "closed", 1),
     ],
 )
-def test_whatever_an_agent_does_ends_and_is_named(
+def test_every_behavior_of_an_agent_ends_and_has_a_name(
     home: Supervised, do: str, ending: str, status: str, runs: int
 ) -> None:
     other = home.create("ok")
@@ -68,7 +68,7 @@ def test_whatever_an_agent_does_ends_and_is_named(
     wait_for(lambda: home.agents() == [], "every process of the agents to be gone")
 
 
-def test_watchdogs_end_what_hangs(home: Supervised) -> None:
+def test_watchdogs_end_hanging_agents(home: Supervised) -> None:
     home.set("watchdog.first_event_seconds=3", "watchdog.silence_seconds=4", "watchdog.result_grace_seconds=1")
     home.set("watchdog.stop_grace_seconds=1", "limits.retry_limit=1")
     keys = {do: home.create(do) for do in ("hang_start", "hang", "hang_after_result")}
@@ -80,7 +80,7 @@ def test_watchdogs_end_what_hangs(home: Supervised) -> None:
     assert endings == {"hang_start": "start_hang", "hang": "stalled", "hang_after_result": "hung_after_result"}
 
 
-def test_an_agent_that_works_in_silence_is_left_alone(home: Supervised) -> None:
+def test_agent_that_works_silently_is_left_alone(home: Supervised) -> None:
     home.set("watchdog.silence_seconds=12")
     home.start()
     key = home.create("silent_work seconds=14")
@@ -88,7 +88,7 @@ def test_an_agent_that_works_in_silence_is_left_alone(home: Supervised) -> None:
     assert [run["ending"] for run in home.runs(key)] == ["finished"]
 
 
-def test_a_limit_parks_the_account_and_counts_nothing(home: Supervised) -> None:
+def test_limit_parks_the_account_and_counts_no_failure(home: Supervised) -> None:
     home.start()
     key = home.create("limit in=3600")
     wait_for(lambda: home.runs(key) and home.runs(key)[0]["ending"] == "rate_limited", "the limit", home.describe)
@@ -101,7 +101,7 @@ def test_a_limit_parks_the_account_and_counts_nothing(home: Supervised) -> None:
     assert home.task(other)["status"] == "open"
 
 
-def test_a_full_context_starts_afresh_and_is_bounded(home: Supervised) -> None:
+def test_full_context_restarts_the_work_a_limited_number_of_times(home: Supervised) -> None:
     home.set("limits.context_limit=1")
     home.start()
     key = home.create("context")
@@ -110,7 +110,7 @@ def test_a_full_context_starts_afresh_and_is_bounded(home: Supervised) -> None:
     assert home.task(key)["failures"] == 0
 
 
-def test_a_question_blocks_and_its_answer_lets_the_task_go_on(home: Supervised) -> None:
+def test_question_blocks_the_task_until_it_is_answered(home: Supervised) -> None:
     home.start()
     key = home.create("ask")
     home.wait_status(key, "blocked")
@@ -120,7 +120,7 @@ def test_a_question_blocks_and_its_answer_lets_the_task_go_on(home: Supervised) 
     home.wait_status(key, "closed")
 
 
-def test_an_answer_written_by_hand_works_as_documented(home: Supervised) -> None:
+def test_answer_written_into_the_file_works_as_documented(home: Supervised) -> None:
     home.start()
     key = home.create("ask")
     home.wait_status(key, "blocked")
@@ -130,7 +130,7 @@ def test_an_answer_written_by_hand_works_as_documented(home: Supervised) -> None
     home.wait_status(key, "closed")
 
 
-def test_kill_stops_the_agent_that_ignores_it_and_blocks_the_task(home: Supervised) -> None:
+def test_kill_stops_an_agent_that_ignores_sigterm_and_blocks_the_task(home: Supervised) -> None:
     home.set("watchdog.stop_grace_seconds=1")
     home.start()
     key = home.create("ignore_term")
@@ -144,14 +144,14 @@ def test_kill_stops_the_agent_that_ignores_it_and_blocks_the_task(home: Supervis
     home.wait_status(key, "closed")
 
 
-def test_a_second_supervisor_refuses_naming_the_first(home: Supervised) -> None:
+def test_second_supervisor_is_refused_and_names_the_first(home: Supervised) -> None:
     home.start()
     ended = home.fleet("run")
     assert home.process is not None and home.process.poll() is None
     assert ended.code == 1 and f"pid {home.process.pid}" in ended.err
 
 
-def test_agents_live_on_when_the_supervisor_is_killed_and_are_adopted(home: Supervised) -> None:
+def test_agents_outlive_a_killed_supervisor_and_are_adopted(home: Supervised) -> None:
     keys = home.create_many([f"ok until={home.go}"] * 3)
     home.start()
     home.wait_started(3)
@@ -177,7 +177,7 @@ def test_agents_that_ended_meanwhile_are_settled_with_their_true_exit(home: Supe
     assert [(run["ending"], run["exit_status"]) for run in home.runs(bad)] == [("failed", 7)]
 
 
-def test_a_killed_shim_takes_its_tree_along_and_the_task_goes_on(home: Supervised) -> None:
+def test_task_continues_when_its_shim_was_killed_with_the_tree(home: Supervised) -> None:
     home.start()
     key = home.create(f"ok until={home.go}")
     home.wait_started(1)
@@ -218,28 +218,28 @@ def test_stopping_agents_gives_their_tasks_back_uncounted(home: Supervised) -> N
     assert (task["status"], task["failures"], task["claim_owner"]) == ("open", 0, "")
 
 
-def test_broken_settings_keep_the_old_ones_and_the_fix_is_read(home: Supervised) -> None:
+def test_broken_settings_keep_the_old_ones_until_they_are_repaired(home: Supervised) -> None:
     home.start()
     home.wait_status(home.create("ok"), "closed")
     settings = home.fleet.home / "runtime.toml"
     good = settings.read_text()
     broken = settings.with_name("broken.toml")
     broken.write_text("max_concurrent = = 5\n")
-    broken.replace(settings)  # an empty file, which `write_text` leaves for a moment, is a good one
+    broken.replace(settings)  # an empty file, which `write_text` leaves for a moment, counts as valid
     home.wait_status(home.create("ok"), "closed")
     settings.write_text(good.replace("max_concurrent = 3", "max_concurrent = 1"))
     wait_for(lambda: "settings taken over" in home.describe() or "taken over" in log_of(home), "the fix to be read")
     home.wait_status(home.create("ok"), "closed")
 
 
-def test_a_task_whose_coder_is_not_there_stays_open_and_others_go_on(home: Supervised) -> None:
+def test_task_of_a_missing_coder_stays_open_and_others_run(home: Supervised) -> None:
     waits = home.create("ok", "--coder", "claude")
     home.start()
     home.wait_status(home.create("ok"), "closed")
     assert (home.task(waits)["status"], home.runs(waits)) == ("open", [])
 
 
-def test_a_directory_that_is_gone_blocks_with_the_reason(home: Supervised, tmp_path: Path) -> None:
+def test_missing_directory_blocks_the_task_with_the_reason(home: Supervised, tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     key = home.create("ok", "--cwd", str(gone))
@@ -249,7 +249,7 @@ def test_a_directory_that_is_gone_blocks_with_the_reason(home: Supervised, tmp_p
     assert str(gone) in home.wait_status(key, "blocked")["reason"]
 
 
-def test_what_the_seed_documents_lies_in_the_tasks_folder(home: Supervised) -> None:
+def test_documented_files_are_in_the_tasks_folder(home: Supervised) -> None:
     home.start()
     key = home.create("ok")
     home.wait_status(key, "closed")
@@ -261,7 +261,7 @@ def test_what_the_seed_documents_lies_in_the_tasks_folder(home: Supervised) -> N
 
 
 def shims(home: Supervised) -> list[int]:
-    """The shims of this home, as this machine numbers them."""
+    """Return the shims of this home by their process ids on this machine."""
     found = []
     for entry in Path("/proc").iterdir():
         try:

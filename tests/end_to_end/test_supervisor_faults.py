@@ -1,4 +1,4 @@
-"""Faults around the supervisor: a locked database, few descriptors, a full disk, a rival that was thought dead."""
+"""Faults around the supervisor: a locked database, few descriptors, a full disk, a rival presumed dead."""
 
 import fcntl
 import json
@@ -18,7 +18,7 @@ __all__ = ["home"]
 
 
 @pytest.mark.parametrize("seconds", [4, pytest.param(30, marks=pytest.mark.soak("load"))])
-def test_a_database_locked_for_long_is_waited_for(home: Supervised, seconds: int) -> None:
+def test_supervisor_waits_for_a_locked_database(home: Supervised, seconds: int) -> None:
     running = home.create("ok seconds=1")
     home.start()
     home.wait_started(1)
@@ -30,7 +30,7 @@ def test_a_database_locked_for_long_is_waited_for(home: Supervised, seconds: int
     assert [run["ending"] for run in home.runs(running)] == ["finished"]
 
 
-def test_few_descriptors_slow_it_down_and_lose_nothing(home: Supervised) -> None:
+def test_few_descriptors_slow_the_supervisor_down_and_lose_nothing(home: Supervised) -> None:
     home.set("max_concurrent=20", "limits.retry_limit=50")
     keys = [home.create("ok seconds=0.5") for _ in range(12)]
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -42,8 +42,8 @@ def test_few_descriptors_slow_it_down_and_lose_nothing(home: Supervised) -> None
     home.wait_all(keys, "closed", patience=120)
 
 
-def test_a_full_disk_of_the_home_is_waited_out(home: Supervised) -> None:
-    """Fault test 21: claims stop, the agent that ends meanwhile keeps what it did, all goes on afterwards."""
+def test_supervisor_waits_out_a_full_disk_of_the_home(home: Supervised) -> None:
+    """Claims stop, an agent that ends meanwhile keeps its work, and everything continues afterwards."""
     with small_disk(home.fleet.home, "24m") as fill_up:
         home.start()
         working = home.create("ok seconds=2")
@@ -59,8 +59,8 @@ def test_a_full_disk_of_the_home_is_waited_out(home: Supervised) -> None:
         home.stop()
 
 
-def test_a_full_disk_of_the_log_costs_log_lines_and_no_work(home: Supervised) -> None:
-    """Fault test 22: the database's disk is fine, so tasks are claimed, run and settled; then it logs again."""
+def test_full_disk_of_the_log_costs_log_lines_and_no_work(home: Supervised) -> None:
+    """The database's disk is fine, so tasks are claimed, run and settled; then logging resumes."""
     with small_disk(home.fleet.home / "logging", "256k") as fill_up:
         home.start()
         home.wait_status(home.create("ok"), "closed")
@@ -75,8 +75,8 @@ def test_a_full_disk_of_the_log_costs_log_lines_and_no_work(home: Supervised) ->
         home.stop()
 
 
-def test_a_full_disk_of_the_tasks_folders_stops_new_work_and_loses_none(home: Supervised) -> None:
-    """Fault test 22: who works goes on and is heard, who waits is not to blame for it."""
+def test_full_disk_of_the_task_folders_stops_new_work_and_loses_none(home: Supervised) -> None:
+    """Working agents continue and their output is read; waiting tasks are not blamed."""
     home.set("supervisor.poll_seconds=0.2")
     with small_disk(home.fleet.home / "tasks", "4m") as fill_up:
         home.start()
@@ -94,7 +94,7 @@ def test_a_full_disk_of_the_tasks_folders_stops_new_work_and_loses_none(home: Su
         home.stop()
 
 
-def test_a_supervisor_stopped_past_its_claims_goes_on_with_what_is_still_its_own(home: Supervised) -> None:
+def test_supervisor_stopped_past_its_claims_continues_with_tasks_still_its_own(home: Supervised) -> None:
     home.set("supervisor.claim_seconds=4")
     key = home.create(f"ok until={home.go}")
     home.start()
@@ -112,8 +112,8 @@ def test_a_supervisor_stopped_past_its_claims_goes_on_with_what_is_still_its_own
     assert [run["ending"] for run in home.runs(key)] == ["finished"]
 
 
-def test_whoever_only_looks_keeps_no_supervisor_from_starting(home: Supervised) -> None:
-    """To see whether one runs, its lock is tried for an instant; the one that starts then must not give up."""
+def test_probing_the_lock_prevents_no_supervisor_from_starting(home: Supervised) -> None:
+    """Commands try the lock for an instant to find a supervisor. One that starts then must not give up."""
     with (home.fleet.home / "supervisor.lock").open("a+") as lock:
         for _ in range(6):
             home.spawn()
@@ -129,8 +129,8 @@ def test_whoever_only_looks_keeps_no_supervisor_from_starting(home: Supervised) 
             home.kill()
 
 
-def test_how_each_odd_end_is_named(home: Supervised) -> None:
-    """Section 1, modes 1 and 2; fault test 18: neither exit codes nor cheerful words decide; a crash loop ends."""
+def test_each_odd_end_gets_the_right_name(home: Supervised) -> None:
+    """Neither exit codes nor claims of success decide, and a crash loop ends."""
     home.set("max_concurrent=8")
     expected = {
         "done_exit1": ["finished"],
@@ -154,8 +154,8 @@ def test_how_each_odd_end_is_named(home: Supervised) -> None:
     assert len([note for note in home.notes("start") if note[1] == keys["crash signal=11"]]) == 2
 
 
-def test_budgets_and_the_wall_clock_end_what_would_go_on(home: Supervised) -> None:
-    """Section 1, mode 5; fault test 9: who ignores TERM is killed, with its children, after the grace."""
+def test_budgets_and_the_wall_clock_end_endless_runs(home: Supervised) -> None:
+    """An agent that ignores SIGTERM is killed with its children after the grace period."""
     home.set("watchdog.max_tokens=1000", "watchdog.max_cost_usd=1.5", "watchdog.wall_seconds=6")
     home.set("watchdog.stop_grace_seconds=1", "limits.retry_limit=1", "max_concurrent=5")
     expected = {
@@ -178,8 +178,8 @@ def test_budgets_and_the_wall_clock_end_what_would_go_on(home: Supervised) -> No
     assert (home.strays(), home.agents()) == ([], [])
 
 
-def test_daemons_with_a_scrubbed_environment_end_with_their_agent(home: Supervised) -> None:
-    """Fault test 8: none survives, and the other tasks' agents do."""
+def test_daemons_without_an_environment_end_with_their_agent(home: Supervised) -> None:
+    """No daemon survives, and other tasks' agents do."""
     home.start()
     last = home.go.with_name("last")
     other = home.create(f"ok until={last}")
@@ -194,8 +194,8 @@ def test_daemons_with_a_scrubbed_environment_end_with_their_agent(home: Supervis
     assert len(home.runs(other)) == 1
 
 
-def test_a_child_that_holds_stdout_holds_nobody_up(home: Supervised) -> None:
-    """Fault test 12: the slot is free as soon as the agent has ended."""
+def test_child_that_holds_stdout_blocks_no_slot(home: Supervised) -> None:
+    """The slot is free as soon as the agent has ended."""
     home.set("max_concurrent=1")
     home.start()
     first, second = home.create("hold_stdout"), home.create("ok")
@@ -204,8 +204,8 @@ def test_a_child_that_holds_stdout_holds_nobody_up(home: Supervised) -> None:
     assert home.agents() == []
 
 
-def test_a_gap_of_405_seconds_is_no_stall_and_one_of_900_is(home: Supervised) -> None:
-    """Fault test 11, a hundred times faster: the agents wait for something and use no processor."""
+def test_pause_of_405_seconds_is_no_stall_and_one_of_900_is(home: Supervised) -> None:
+    """A hundred times faster: the agents wait for something and use no CPU."""
     home.set("watchdog.silence_seconds=9", "watchdog.stop_grace_seconds=1", "limits.retry_limit=1")
     gap, stall = home.create("pause seconds=4.05"), home.create("pause seconds=300")
     home.start()

@@ -1,4 +1,4 @@
-"""The supervisor that `create` starts: it runs what was made that way and nothing else, and gives way to any other."""
+"""The supervisor that `create` starts: it runs only created tasks, and yields to any other supervisor."""
 
 import json
 
@@ -9,13 +9,13 @@ __all__ = ["home"]
 
 
 def supervisors(home: Terminals) -> list[int]:
-    """The supervisors of a home, also those that only begin."""
+    """Return the supervisors of a home, also those that are just starting."""
     mine = b"FLEET_HOME=" + bytes(home.fleet.home)
     return [pid for pid, words in commands() if b"foreground" in words and mine in environment(pid)]
 
 
 def queued(home: Terminals, title: str) -> str:
-    """A task that waits in the queue for somebody to say `fleet run`."""
+    """Create a queued task that waits for `fleet run`."""
     return str(json.loads(home.fleet.ok("bd", "create", title, "--json"))["id"])
 
 
@@ -39,7 +39,7 @@ def test_create_leaves_no_supervisor_when_it_fails(home: Terminals) -> None:
     assert not home.status()["running"] and not home.status()["stopped"]
 
 
-def test_what_was_queued_before_is_not_spent_on_until_somebody_says_run(home: Terminals) -> None:
+def test_queued_tasks_start_only_once_a_person_starts_the_supervisor(home: Terminals) -> None:
     earlier = queued(home, "earlier")
     home.told("create", "one", "--headless", "--prompt", "work")
     later = queued(home, "later")
@@ -55,7 +55,7 @@ def test_what_was_queued_before_is_not_spent_on_until_somebody_says_run(home: Te
     assert not home.status()["only_made"]
 
 
-def test_another_supervisor_takes_over_and_agents_go_on(home: Terminals) -> None:
+def test_another_supervisor_takes_over_and_agents_continue(home: Terminals) -> None:
     task = home.told("create", "one", "--prompt", "work")["task"]
     home.wait_alive("one")
     first, agents = home.status()["pid"], home.agents()
@@ -67,13 +67,13 @@ def test_another_supervisor_takes_over_and_agents_go_on(home: Terminals) -> None
     assert home.told("prompt", "one", "still there?", "--wait", "20")["state"] == "delivered"
     home.wait_status(headless, "closed")
     assert (len(home.runs(task)), len(home.runs(headless))) == (1, 1)
-    # It stays in charge: nobody who creates takes that away.
+    # It stays in charge: later `create` commands do not replace it.
     home.told("create", "three", "--prompt", "work")
     assert home.status()["pid"] == second["pid"]
     assert home.fleet("run", "start").code != 0
 
 
-def test_one_in_the_foreground_takes_over_too(home: Terminals) -> None:
+def test_foreground_supervisor_takes_over(home: Terminals) -> None:
     earlier = queued(home, "earlier")
     home.told("create", "one", "--prompt", "work")
     first = home.status()["pid"]
@@ -84,7 +84,7 @@ def test_one_in_the_foreground_takes_over_too(home: Terminals) -> None:
     home.fleet.ok("run", "stop")
     assert home.process.wait(30) == 0
     assert home.sessions() == {"ai_one"}, "agents go on without a supervisor"
-    # And the next `create` has one again.
+    # The next `create` starts a supervisor again.
     home.told("create", "two", "--prompt", "work")
     wait_for(lambda: home.sessions() == {"ai_one", "ai_two"}, "both", home.describe)
     assert home.status()["only_made"]

@@ -1,7 +1,6 @@
-"""What agents print, through the whole supervisor: however much and however broken, the others do not notice.
+"""Output of agents through the whole supervisor: however much and however broken, other agents are not affected.
 
-Two talkers run beside each of them, and short tasks go through all the while: not one word of theirs may be missing.
-The numbers are those of the fault tests in the facts about failures, section 6.
+Two talking agents run beside each test, and short tasks run meanwhile: none of their output may be missing.
 """
 
 import json
@@ -14,13 +13,13 @@ from supervised import Supervised, home, wait_for
 __all__ = ["home"]
 
 MIB = 1024 * 1024
-#: A session's own events beside what is said in it: its start, a tool, the tool's answer, its end.
+#: Events of a session besides its texts: its start, a tool, the tool's answer, its end.
 FRAME = 4
 PATIENCE = 240.0
 
 
 class Neighbours:
-    """Two agents that talk, and what must be known of them at the end."""
+    """Two talking agents, and the checks of their output at the end."""
 
     SECONDS, RATE = 4, 25
 
@@ -30,7 +29,7 @@ class Neighbours:
         self.keys = [home.create(f"talk seconds={self.SECONDS} rate={self.RATE}") for _ in range(2)]
 
     def check(self) -> None:
-        """Each had one life, and every word of it was heard."""
+        """Check that each agent had one life, and that all its output was read."""
         self.home.wait_all(self.keys, "closed", patience=PATIENCE)
         for key in self.keys:
             (run,) = self.home.runs(key)
@@ -47,10 +46,8 @@ def neighbours(home: Supervised) -> Iterator[Neighbours]:
     made.check()
 
 
-def test_a_line_of_100_mb_costs_little_memory_and_what_follows_is_heard(
-    home: Supervised, neighbours: Neighbours
-) -> None:
-    """Fault test 13: the supervisor grows by at most 50 MB, and that the line was cut is on record."""
+def test_line_of_100_mb_needs_little_memory_and_later_lines_are_read(home: Supervised, neighbours: Neighbours) -> None:
+    """The supervisor grows by at most 50 MB, and records that the line was cut."""
     home.wait_status(home.create("ok"), "closed")
     before = home.memory_kb("VmRSS")
     key = home.create("long_line megabytes=100")
@@ -62,12 +59,12 @@ def test_a_line_of_100_mb_costs_little_memory_and_what_follows_is_heard(
 
 
 @pytest.mark.parametrize("megabytes", [200, pytest.param(1024, marks=pytest.mark.soak("load"))])
-def test_a_flood_is_kept_to_its_cap_and_others_are_served_meanwhile(
+def test_flood_is_limited_to_its_cap_and_other_agents_are_served(
     home: Supervised, neighbours: Neighbours, megabytes: int
 ) -> None:
-    """Fault test 14, 1 GB in 10 s: nothing before the cap is lost, the last word is heard, new work is begun at once.
+    """1 GB in 10 s: everything up to the cap and the last line are read, and new work starts at once.
 
-    Reading what is kept takes eight seconds of this process: it must not be done in one go.
+    Reading the kept output takes eight seconds of CPU time: it must not happen in one go.
     """
     cap = 80 if megabytes == 200 else 512
     home.set(f"supervisor.max_output_mb={cap}")
@@ -88,8 +85,8 @@ def test_a_flood_is_kept_to_its_cap_and_others_are_served_meanwhile(
 
 
 @pytest.mark.parametrize("count", [200_000, pytest.param(1_000_000, marks=pytest.mark.soak("load"))])
-def test_of_very_many_tiny_lines_each_is_heard(home: Supervised, neighbours: Neighbours, count: int) -> None:
-    """Fault test 14, a million tiny lines: no event lost, the readable copy of them bounded."""
+def test_every_one_of_very_many_tiny_lines_is_read(home: Supervised, neighbours: Neighbours, count: int) -> None:
+    """A million tiny lines: no event is lost, and the readable copy is bounded."""
     key = home.create(f"lines count={count}")
     home.wait_status(key, "closed", patience=PATIENCE)
     (run,) = home.runs(key)
@@ -99,8 +96,8 @@ def test_of_very_many_tiny_lines_each_is_heard(home: Supervised, neighbours: Nei
     assert max(copy.stat().st_size for copy in copies) <= 20_000_000
 
 
-def test_noise_harms_nobody_and_what_is_in_form_is_heard(home: Supervised, neighbours: Neighbours) -> None:
-    """Fault test 14: NULs, broken UTF-8, control codes, half a JSON, a last line without an end, a flood of stderr."""
+def test_noise_harms_no_agent_and_valid_lines_are_read(home: Supervised, neighbours: Neighbours) -> None:
+    """NULs, broken UTF-8, control codes, half a JSON, a last line without an end, a flood of stderr."""
     home.set("max_concurrent=8")
     heard = {"nuls": 1, "utf8": 1, "ansi": 1, "half_json": 0, "garbage": 0, "stderr megabytes=80": 0}
     keys = {do: home.create(do) for do in heard}

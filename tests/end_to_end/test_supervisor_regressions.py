@@ -1,6 +1,6 @@
-"""The thirteen defects that were found in the program this one follows: each here as a test that its behaviour fails.
+"""Regressions: the thirteen defects that were found in sermakarevich/fleet must not occur here.
 
-They are named by their numbers. Real supervisors and real processes, judged from outside.
+Real supervisors and real processes, judged from outside.
 """
 
 import json
@@ -26,8 +26,8 @@ __all__ = ["home"]
 SECRET = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789"
 
 
-def test_seed_defect_01_a_store_that_fails_ends_neither_claiming_nor_settling(home: Supervised) -> None:
-    """There, one failing call ended the loop: alive, but never claiming again, and nothing said."""
+def test_failing_store_stops_neither_claiming_nor_settling(home: Supervised) -> None:
+    """In the original, one failing call ended the loop: the process lived on without claiming or a message."""
     home.start()
     working = home.create("ok seconds=1")
     home.wait_started(1)
@@ -43,8 +43,8 @@ def test_seed_defect_01_a_store_that_fails_ends_neither_claiming_nor_settling(ho
     assert [run["ending"] for run in home.runs(working)] == ["finished"]
 
 
-def test_seed_defect_02_after_kill_9_nothing_stays_in_progress(home: Supervised) -> None:
-    """There, what ran stayed in_progress for ever."""
+def test_no_task_stays_in_progress_after_sigkill(home: Supervised) -> None:
+    """In the original, running tasks stayed in_progress forever."""
     lives, ends = home.create("ok seconds=3"), home.create("ok seconds=0.5")
     home.start()
     home.wait_started(2)
@@ -55,8 +55,8 @@ def test_seed_defect_02_after_kill_9_nothing_stays_in_progress(home: Supervised)
     assert len(home.notes("start")) == 2
 
 
-def test_seed_defect_03_restarts_are_no_failures(home: Supervised) -> None:
-    """There, two restarts blocked every running task: its retries were used up."""
+def test_restarts_do_not_count_as_failures(home: Supervised) -> None:
+    """In the original, two restarts blocked every running task, because they used up its retries."""
     key = home.create(f"ok until={home.go}")
     home.fleet.ok("run", "start")
     home.wait_started(1)
@@ -69,8 +69,8 @@ def test_seed_defect_03_restarts_are_no_failures(home: Supervised) -> None:
 
 
 @pytest.mark.parametrize(("do", "setting"), [("exit0", "continue_limit"), ("context", "context_limit")])
-def test_seed_defect_04_what_comes_back_unfinished_is_counted(home: Supervised, do: str, setting: str) -> None:
-    """There, an agent that ended without closing its task was started for ever: 8 times in 45 s."""
+def test_unfinished_runs_are_counted(home: Supervised, do: str, setting: str) -> None:
+    """In the original, an agent that ended without closing its task was started forever: 8 times in 45 s."""
     home.set(f"limits.{setting}=1")
     home.start()
     key = home.create(do)
@@ -79,8 +79,8 @@ def test_seed_defect_04_what_comes_back_unfinished_is_counted(home: Supervised, 
     assert [note[1] for note in home.notes("start")].count(key) == 2
 
 
-def test_seed_defect_05_the_whole_tree_is_stopped_and_the_slot_is_free(home: Supervised) -> None:
-    """There, only the agent itself was signalled: its child lived, its task and its slot were stuck."""
+def test_whole_process_tree_is_stopped_and_the_slot_is_free(home: Supervised) -> None:
+    """In the original, only the agent itself was signaled: its child lived on, and its task and slot were stuck."""
     home.set("max_concurrent=1", "watchdog.stop_grace_seconds=1")
     home.start()
     stubborn = home.create("ignore_term_with_child")
@@ -95,8 +95,8 @@ def test_seed_defect_05_the_whole_tree_is_stopped_and_the_slot_is_free(home: Sup
     assert (home.strays(), home.agents(), home.task(follows)["status"]) == ([], [], "open")
 
 
-def test_seed_defect_06_settings_that_were_broken_are_read_once_they_are_mended(home: Supervised) -> None:
-    """There, a broken file ended the loop that reads it, without a word."""
+def test_settings_are_read_again_once_they_are_repaired(home: Supervised) -> None:
+    """In the original, a broken file ended the loop that reads it, without a message."""
     home.set("max_concurrent=1", "supervisor.poll_seconds=0.2")
     home.start()
     keys = home.create_many(["ok seconds=300"] * 2)
@@ -106,14 +106,14 @@ def test_seed_defect_06_settings_that_were_broken_are_read_once_they_are_mended(
     settings.write_text("max_concurrent = = 2\n")
     wait_for(lambda: "settings not taken over" in str(home.log_lines()), "it to be told", home.describe)
     time.sleep(0.6)  # longer than a poll
-    assert len(home.agents()) == 1  # the old ones hold
+    assert len(home.agents()) == 1  # the old settings still apply
     settings.write_text(good.replace("max_concurrent = 1", "max_concurrent = 2"))
     wait_for(lambda: len(home.agents()) == 2, "the second agent", home.describe)
     assert {home.task(key)["status"] for key in keys} == {"in_progress"}
 
 
-def test_seed_defect_07_nothing_is_written_into_the_users_project(home: Supervised) -> None:
-    """There, settings with a comment in them were overwritten, and every task left files in the project."""
+def test_nothing_is_written_into_the_users_project(home: Supervised) -> None:
+    """In the original, settings with a comment were overwritten, and every task left files in the project."""
     (home.fleet.cwd / ".claude").mkdir()
     (home.fleet.cwd / ".claude" / "settings.json").write_text('{ // mine\n "permissions": {"allow": ["Bash"]} }\n')
     before = contents(home.fleet.cwd)
@@ -122,8 +122,8 @@ def test_seed_defect_07_nothing_is_written_into_the_users_project(home: Supervis
     assert contents(home.fleet.cwd) == before
 
 
-def test_seed_defect_08_nobody_listens_on_the_network(home: Supervised) -> None:
-    """There, any web page could start an agent. What listens here is a socket and a pipe of this user alone."""
+def test_no_process_listens_on_the_network(home: Supervised) -> None:
+    """In the original, any web page could start an agent. Here, only a socket and a pipe of this user listen."""
     home.start()
     home.create("ok seconds=60")
     home.wait_started(1)
@@ -133,15 +133,15 @@ def test_seed_defect_08_nobody_listens_on_the_network(home: Supervised) -> None:
     assert shims
     assert listening({home.process.pid, *home.agents(), *shims}) == []
     with socket.create_server(("127.0.0.1", 0)):
-        assert listening({os.getpid()}) != []  # or there is nothing to be seen at all
+        assert listening({os.getpid()}) != []  # otherwise the check would see nothing at all
     places = [*home.fleet.home.rglob("control"), *(path for path in home.fleet.home.iterdir() if path.is_fifo())]
     assert len(places) >= 2
     for place in places:
         assert not any(folder.stat().st_mode & 0o077 for folder in (place.parent, home.fleet.home))
 
 
-def test_seed_defect_09_tasks_without_a_directory_do_not_share_one(home: Supervised) -> None:
-    """There, all tasks of a directory edited the same tree. One that names none has its own; the rest is issue 5."""
+def test_tasks_without_a_directory_do_not_share_one(home: Supervised) -> None:
+    """In the original, all tasks of a directory edited the same tree. Here, a task without a directory has its own."""
     rows = [{"id": f"fleet-{name}", "title": "write", "description": "do: write seconds=1"} for name in ("aaa", "bbb")]
     home.fleet.ok("bd", "import", "-", stdin="\n".join(json.dumps(row) for row in rows))
     home.start()
@@ -152,16 +152,16 @@ def test_seed_defect_09_tasks_without_a_directory_do_not_share_one(home: Supervi
     assert [work.read_text() for work in works] == keys
 
 
-def test_seed_defect_10_an_agent_reaches_its_queue_from_any_directory(home: Supervised) -> None:
-    """There, `bd close` in the agent's own directory found no queue, and the task was started again."""
+def test_agent_reaches_its_queue_from_any_directory(home: Supervised) -> None:
+    """In the original, `bd close` in the agent's own directory found no queue, and the task was started again."""
     home.start()
     key = home.create("hand_in")
     assert home.wait_status(key, "closed")["close_reason"] == "handed in"
     assert len(home.notes("start")) == 1
 
 
-def test_seed_defect_11_tools_inside_a_message_are_seen(home: Supervised) -> None:
-    """There, a tool was looked for at the top of a line only: files and tools stayed empty."""
+def test_tools_inside_a_message_are_recognized(home: Supervised) -> None:
+    """In the original, only the top level of a line was searched for a tool: files and tools stayed empty."""
     home.start()
     key = home.create("turn")
     home.wait_status(key, "closed")
@@ -173,8 +173,8 @@ def test_seed_defect_11_tools_inside_a_message_are_seen(home: Supervised) -> Non
 
 
 @pytest.mark.parametrize("do", ["long_line megabytes=101", "swap_stdout seconds=60"])
-def test_seed_defect_12_a_line_too_long_or_a_fault_starts_no_second_agent(home: Supervised, do: str) -> None:
-    """There, a line over the limit was an error nobody caught: the task went back while its agent still ran."""
+def test_overlong_line_or_fault_starts_no_second_agent(home: Supervised, do: str) -> None:
+    """In the original, an overlong line raised an unhandled error: the task was reopened while its agent still ran."""
     home.set("limits.retry_limit=2")
     home.start()
     key = home.create(do)
@@ -185,13 +185,13 @@ def test_seed_defect_12_a_line_too_long_or_a_fault_starts_no_second_agent(home: 
         return home.task(key)["status"] in ("closed", "blocked")
 
     wait_for(over, "its end", home.describe)
-    assert max(crowds) <= 1  # an agent that is ended at once may live between two looks
+    assert max(crowds) <= 1  # an agent that is ended at once may live between two samples
     assert 1 <= len(home.notes("start")) <= 2
     assert home.agents() == []
 
 
-def test_seed_defect_13_secrets_are_gone_from_everything_that_is_shown(home: Supervised) -> None:
-    """There, only values below certain names were redacted, and none in a list."""
+def test_secrets_are_redacted_everywhere(home: Supervised) -> None:
+    """In the original, only values below certain names were redacted, and none in a list."""
     home.fleet.env["SOME_API_KEY"] = "correct-horse-battery"
     home.set('agent.pass_env=["SOME_API_KEY"]')
     home.start()
@@ -208,10 +208,8 @@ def test_seed_defect_13_secrets_are_gone_from_everything_that_is_shown(home: Sup
     assert "[redacted]" in home.task(keys[0])["close_reason"]
 
 
-def test_seed_defect_13_the_log_rolls_with_the_date_and_is_bounded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """There, the log had the date of its start for ever, and no end."""
+def test_log_rotates_daily_and_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the original, the log kept the date of its start and grew without end."""
     place, clock = Home(str(tmp_path)), FakeClock()
     Path(place.logging).mkdir()
     monkeypatch.setattr(logs, "now", clock)
@@ -229,16 +227,16 @@ def test_seed_defect_13_the_log_rolls_with_the_date_and_is_bounded(
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder, with its bytes."""
+    """Return every file below a folder with its bytes."""
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def listening(pids: set[int]) -> list[str]:
-    """The addresses at which these processes listen for connections from elsewhere, in the kernel's words."""
+    """Return the addresses at which these processes listen for TCP connections, in the kernel's notation."""
     tables = [Path(f"/proc/net/{name}").read_text().splitlines()[1:] for name in ("tcp", "tcp6")]
     rows = [row.split() for table in tables for row in table]
     held = set()
     for link in (link for pid in pids for link in Path(f"/proc/{pid}/fd").iterdir()):
-        with suppress(FileNotFoundError):  # closed since
+        with suppress(FileNotFoundError):  # closed meanwhile
             held.add(str(link.readlink()))
     return [row[1] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in held]

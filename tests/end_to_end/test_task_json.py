@@ -25,7 +25,7 @@ def other(tmp_path: Path) -> Path:
     return made
 
 
-def test_cwd_coder_and_model_only_in_task_json_hold_for_every_run(home: Supervised, other: Path) -> None:
+def test_task_json_sets_cwd_coder_and_model_for_every_run(home: Supervised, other: Path) -> None:
     home.set("limits.retry_limit=2", "coder=claude")
     key = home.create("fail")
     task_json(home, key).write_text(json.dumps({"cwd": str(other), "coder": CODER, "model": "m-1"}))
@@ -39,7 +39,7 @@ def test_cwd_coder_and_model_only_in_task_json_hold_for_every_run(home: Supervis
     ] * 2
 
 
-def test_task_json_edited_unseen_before_its_first_run_holds_for_every_run(home: Supervised, other: Path) -> None:
+def test_task_json_edited_before_the_first_run_applies_to_every_run(home: Supervised, other: Path) -> None:
     home.set("limits.retry_limit=2")
     key = home.create("fail")
     task_json(home, key).write_text(json.dumps({"cwd": str(other), "model": "m-1"}))
@@ -48,7 +48,7 @@ def test_task_json_edited_unseen_before_its_first_run_holds_for_every_run(home: 
     assert [(run["workspace"], run["model"]) for run in home.runs(key)] == [(str(other), "m-1")] * 2
 
 
-def test_sed_in_task_json_holds_for_every_later_run(home: Supervised) -> None:
+def test_sed_on_task_json_applies_to_every_later_run(home: Supervised) -> None:
     home.set("limits.retry_limit=1")
     key = home.create("fail", "--model", "m-1")
     home.start()
@@ -65,7 +65,7 @@ def test_sed_in_task_json_holds_for_every_later_run(home: Supervised) -> None:
     assert "model:       m-2\n" in home.fleet.ok("show", key)
 
 
-def test_sed_on_the_whole_line_of_a_field_holds_for_every_later_run(home: Supervised, other: Path) -> None:
+def test_sed_on_a_whole_line_applies_to_every_later_run(home: Supervised, other: Path) -> None:
     home.set("limits.retry_limit=1")
     key = home.create("fail")
     home.start()
@@ -78,7 +78,7 @@ def test_sed_on_the_whole_line_of_a_field_holds_for_every_later_run(home: Superv
     assert [run["workspace"] for run in home.runs(key)][1:] == [str(other)] * 2
 
 
-def test_the_last_change_wins_whether_in_task_json_or_by_a_command(home: Supervised) -> None:
+def test_last_change_wins_in_task_json_or_by_command(home: Supervised) -> None:
     key = home.create("ok")
     path = task_json(home, key)
     path.write_text('{"model": "m-1"}')
@@ -90,7 +90,7 @@ def test_the_last_change_wins_whether_in_task_json_or_by_a_command(home: Supervi
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "pipe", "read-only"])
-def test_an_agent_cannot_change_its_own_task_through_task_json(home: Supervised, kind: str) -> None:
+def test_agent_cannot_change_its_own_task_through_task_json(home: Supervised, kind: str) -> None:
     home.set("limits.continue_limit=1")
     key = home.create(f"edit_task_json kind={kind}")
     home.start()
@@ -115,7 +115,7 @@ def test_an_agent_cannot_change_its_own_task_through_task_json(home: Supervised,
         ("{", "Expecting"),
     ],
 )
-def test_a_task_json_that_cannot_be_used_stops_nothing_and_is_shown(home: Supervised, text: str, why: str) -> None:
+def test_unusable_task_json_stops_nothing_and_is_shown(home: Supervised, text: str, why: str) -> None:
     home.set("limits.retry_limit=1")
     key = home.create("fail")
     path = task_json(home, key)

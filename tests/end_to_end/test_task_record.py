@@ -1,4 +1,4 @@
-"""`fleet task` and `fleet log`: reading what lies in the home, and following it."""
+"""`fleet task` and `fleet log`: reading and following files of the home."""
 
 import os
 from pathlib import Path
@@ -29,14 +29,14 @@ def folder_of(records: Records, task: str) -> Path:
 
 
 @pytest.mark.parametrize("what", PARTS)
-def test_every_part_is_printed_as_it_lies_there(records: Records, what: str) -> None:
+def test_every_part_is_printed_unchanged(records: Records, what: str) -> None:
     task = records.create("a task")
     (folder_of(records, task) / PARTS[what]).write_text(f"this is {what}\nünd more")
     assert records.fleet.ok("task", task, what) == f"this is {what}\nünd more\n"
     assert records.fleet.ok("task", task.removeprefix("fleet-"), what, "-n", "1") == "ünd more\n"
 
 
-def test_what_is_not_there_is_said(records: Records) -> None:
+def test_missing_part_is_reported(records: Records) -> None:
     task = records.create("a task")
     done = records.fleet("task", task, "plan")
     assert (done.code, done.out) == (1, "") and "PLAN_AND_STATUS.md yet" in done.err
@@ -51,7 +51,7 @@ def test_text_is_made_safe_for_the_terminal(records: Records) -> None:
     assert "\x1b" not in out and "\x07" not in out and "\\x1b]0;owned\\x07 and" in out
 
 
-def test_an_agent_cannot_have_other_files_shown(records: Records, tmp_path: Path) -> None:
+def test_agent_cannot_expose_other_files(records: Records, tmp_path: Path) -> None:
     task = records.create("a task")
     (tmp_path / "secret").write_text("hunter2")
     folder = folder_of(records, task)
@@ -67,7 +67,7 @@ def test_an_agent_cannot_have_other_files_shown(records: Records, tmp_path: Path
     assert "hunter2" not in records.fleet("task", task, "result").out
 
 
-def test_of_a_huge_file_the_end_is_shown(records: Records) -> None:
+def test_end_of_a_huge_file_is_shown(records: Records) -> None:
     task = records.create("a task")
     with (folder_of(records, task) / PARTS["events"]).open("wb") as file:
         file.truncate(3 * LARGEST)
@@ -76,12 +76,12 @@ def test_of_a_huge_file_the_end_is_shown(records: Records) -> None:
     assert records.fleet.ok("task", task, "events", "-n", "1") == "the end\n"
 
 
-def test_following_prints_what_is_added_until_the_task_is_over(records: Records) -> None:
+def test_following_prints_new_lines_until_the_task_has_ended(records: Records) -> None:
     task = records.create("a task")
     claim, run = records.begin(task)
     place = folder_of(records, task) / PARTS["log"]
     with in_background(records.fleet, "task", task, "log", "-f") as following:
-        place.write_text("one\n")  # it may appear later
+        place.write_text("one\n")  # the file may appear later
         assert next_line(following.stdout) == "one\n"
         with place.open("a") as file:
             file.write("two\n")
@@ -94,7 +94,7 @@ def test_following_prints_what_is_added_until_the_task_is_over(records: Records)
         assert following.returncode == 0
 
 
-def test_the_newest_log_is_printed_whole_or_its_end(records: Records) -> None:
+def test_newest_log_is_printed_whole_or_its_end(records: Records) -> None:
     assert "there is no log yet" in records.fleet("log").err
     logs = records.fleet.home / "logging"
     (logs / "fleet-2026-01-01.jsonl").write_text("old\n")
@@ -106,7 +106,7 @@ def test_the_newest_log_is_printed_whole_or_its_end(records: Records) -> None:
     assert records.fleet("log", "0").code == records.fleet("log", "x").code == 2
 
 
-def test_a_reader_that_goes_away_is_no_error(records: Records) -> None:
+def test_closed_pipe_is_no_error(records: Records) -> None:
     (records.fleet.home / "logging" / "fleet-2026-01-01.jsonl").write_text("a line of text\n" * 200_000)
     with in_background(records.fleet, "log") as reading:
         assert reading.stdout is not None and reading.stderr is not None

@@ -1,4 +1,4 @@
-"""`fleet tasks`: what is under way, and why no more is."""
+"""`fleet tasks`: running tasks, and the reasons why others wait."""
 
 import json
 from datetime import timedelta
@@ -12,19 +12,19 @@ from program import Program
 __all__ = ["records"]
 
 
-def test_nothing_under_way_is_said_and_no_failure(records: Records) -> None:
+def test_tasks_reports_when_nothing_runs_or_waits(records: Records) -> None:
     done = records.fleet("tasks")
     assert (done.code, done.out, done.err) == (0, "", "nothing is running or waiting\n")
     assert json.loads(records.fleet.ok("tasks", "--json")) == []
 
 
-def test_without_a_home_it_gives_a_hint(fleet: Program) -> None:
+def test_tasks_gives_a_hint_without_a_home(fleet: Program) -> None:
     done = fleet("tasks")
     assert done.code == 1
     assert "there is no fleet home" in done.err and "fleet init" in done.err
 
 
-def test_a_live_run_is_shown_with_what_it_took(records: Records) -> None:
+def test_live_run_is_shown_with_its_usage(records: Records) -> None:
     task = records.create("count the stars", "--coder", "demo")
     began = records.store.now() - timedelta(hours=75, minutes=30)
     claim, run = records.begin(task, started_at=began, model="m1")
@@ -45,7 +45,7 @@ def test_a_live_run_is_shown_with_what_it_took(records: Records) -> None:
         assert part in drawn
 
 
-def test_a_context_nobody_told_is_shown_as_an_estimate(records: Records) -> None:
+def test_estimated_context_is_marked(records: Records) -> None:
     claim, run = records.begin(records.create("guess"))
     records.store.runs.fold(
         claim, run.replace(context_peak=74_000, context_window=200_000, folded='{"estimated": true}')
@@ -55,7 +55,7 @@ def test_a_context_nobody_told_is_shown_as_an_estimate(records: Records) -> None
     assert "≈37%" in records.fleet.ok("tasks")
 
 
-def test_what_is_inherited_and_what_the_task_says_are_told_apart(records: Records) -> None:
+def test_inherited_values_differ_from_values_of_the_task(records: Records) -> None:
     own, plain = records.create("own", "--coder", "demo", "--model", "m2"), records.create("plain")
     records.begin(own, model="m2")
     records.store.claims.take(plain, "ada")
@@ -65,7 +65,7 @@ def test_what_is_inherited_and_what_the_task_says_are_told_apart(records: Record
     assert (rows[plain]["held_by"], rows[plain]["run"]) == ("ada", None)
 
 
-def test_what_is_put_off_is_not_passed_over_in_silence(records: Records) -> None:
+def test_deferred_tasks_are_counted(records: Records) -> None:
     records.create("tomorrow", "--defer", "+1d")
     assert "0 running, 0 ready, 1 put off, 0 waiting for others, 0 blocked" in records.fleet("tasks").err
 
@@ -78,7 +78,7 @@ def test_narrow_screen_shows_fewer_columns_and_shorter_titles(records: Records) 
     assert "count the stars" in row and row.endswith("…") and len(row) == 90
 
 
-def test_a_limit_is_kept_and_the_rest_counted(records: Records) -> None:
+def test_limit_is_respected_and_the_rest_counted(records: Records) -> None:
     for number in range(3):
         records.begin(records.create(f"task {number}"))
     done = records.fleet("tasks", "--limit", "1")
@@ -86,7 +86,7 @@ def test_a_limit_is_kept_and_the_rest_counted(records: Records) -> None:
     assert "2 more; --limit 0 shows all" in done.err
 
 
-def test_it_says_why_nothing_starts(records: Records) -> None:
+def test_tasks_says_why_nothing_starts(records: Records) -> None:
     blocker = records.create("first", "--coder", "demo")
     records.create("second", "--deps", blocker)
     records.fleet.ok("pause")
@@ -104,7 +104,7 @@ def test_stopped_tasks_are_not_counted_as_blocked(records: Records) -> None:
     assert "1 blocked" in records.fleet("tasks").err
 
 
-def test_it_says_that_the_supervisor_runs_only_created_work(records: Records) -> None:
+def test_tasks_says_that_the_supervisor_runs_only_created_work(records: Records) -> None:
     supervisor = Single(records.home)
     supervisor.take(only_made=True)
     records.create("queued", "--coder", "demo")
@@ -113,7 +113,7 @@ def test_it_says_that_the_supervisor_runs_only_created_work(records: Records) ->
     assert "the supervisor runs only what `fleet create` makes (1 task waits for it); run `fleet run start`" in told
 
 
-def test_a_coder_that_is_not_there_and_a_full_disk_are_named(records: Records) -> None:
+def test_tasks_names_a_missing_coder_and_a_full_disk(records: Records) -> None:
     records.create("for nobody", "--coder", "nowhere.at_all:Coder")
     records.create("for another", "--coder", "agy")
     assert "nowhere.at_all:Coder cannot be used" in records.fleet("tasks").err
@@ -122,7 +122,7 @@ def test_a_coder_that_is_not_there_and_a_full_disk_are_named(records: Records) -
     assert "min_free_disk_mb is 999999999" in records.fleet("tasks").err
 
 
-def test_a_title_cannot_drive_the_terminal(records: Records) -> None:
+def test_title_cannot_control_the_terminal(records: Records) -> None:
     task = records.create("plain")
     with records.store.atomic():
         records.store.tasks.save(records.store.tasks.get(task).replace(title="a\x1b[31mb [bold]c[/bold]"))
@@ -131,7 +131,7 @@ def test_a_title_cannot_drive_the_terminal(records: Records) -> None:
     assert "\x1b" not in out and "\\x1b[31mb [bold]c[/bold]" in out
 
 
-def test_help_of_task_lists_what_runs(records: Records) -> None:
+def test_help_of_task_lists_running_tasks(records: Records) -> None:
     assert "Running now:\n  nothing" in records.fleet.ok("task", "--help")
     task = records.create("count the stars", "--coder", "demo")
     records.begin(task, model="m1")

@@ -1,4 +1,4 @@
-"""Tasks that agents make, whichever way: how deep they lead to others, where, and what all of them may spend."""
+"""Tasks that agents create by any way: how deep they nest, where they run, and what all of them may spend together."""
 
 import json
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from program import Program
 from repositories import make_repository
 from supervised import wait_for
 
-#: An agent that shows its token and waits; and one that spends 40 cents at once, and 55 more if it is let.
+#: Agents that show their token and wait; spend 40 cents at once; or spend 55 more if they are not stopped.
 AGENT = """\
 #!/bin/sh
 prompt=$(cat)
@@ -43,7 +43,7 @@ success = {{over = true}}
 
 
 class Shop(NamedTuple):
-    """A home whose coder is that agent, with a supervisor that takes all; a repository; a person's own server."""
+    """A home whose coder is that agent, with a supervisor, a repository, and a person's own MCP server."""
 
     fleet: Program
     repo: Path
@@ -51,7 +51,7 @@ class Shop(NamedTuple):
     tools: Tools
 
     def token(self, task_id: str) -> str:
-        """What the run of a task shows to say who it is, once it runs."""
+        """Return the token of a task's run once it runs."""
         wait_for((self.tokens / task_id).exists, f"an agent of {task_id}", lambda: self.fleet("tasks").out)
         return (self.tokens / task_id).read_text().strip()
 
@@ -59,17 +59,17 @@ class Shop(NamedTuple):
         return {"repo_path": str(self.repo), "task_name": "part", "prompt": "hold on"} | given
 
     def said(self, *keys: str) -> list[dict[str, Any]]:
-        """What fleet keeps of tasks beside bd's own fields."""
+        """Return the fields of tasks that fleet keeps beside bd's own."""
         return [dict(each["metadata"]) for each in json.loads(self.fleet.ok("bd", "show", *keys, "--json"))]
 
     def bounded(self, dollars: float) -> str:
-        """A person's task that may cost so much, with all that comes of it."""
+        """Create a person's task with a budget in dollars, including all tasks of its agents. Return its id."""
         metadata = json.dumps({"fleet.limits": json.dumps({"max_cost_usd": dollars}), "fleet.coder": "plain"})
         words = ("create", "hold on", "--cwd", str(self.repo), "--metadata", metadata, "--json")
         return str(json.loads(self.fleet.ok("bd", *words))["id"])
 
     def bd(self, token: str, *words: str) -> tuple[int, dict[str, Any]]:
-        """`bd` as an agent calls it, in its repository."""
+        """Run `bd` as an agent does in its repository. Return exit code and answer."""
         done = self.fleet("bd", *words, "--cwd", str(self.repo), "--json", FLEET_RUN_TOKEN=token)
         return done.code, dict(json.loads(done.out))
 
@@ -92,8 +92,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     stop(fleet)
 
 
-def test_tasks_lead_to_tasks_as_deep_as_the_persons_server_said(shop: Shop, tmp_path: Path) -> None:
-    """Each is made by the real run of the one before; what the environment of that one says counts for nothing."""
+def test_tasks_nest_as_deep_as_the_persons_server_allows(shop: Shop, tmp_path: Path) -> None:
+    """The real run of each task creates the next. The environment of its server does not matter."""
     key = shop.tools.ok("create_worker", **shop.order())["worker_id"]
     elsewhere = make_repository(tmp_path / "elsewhere")
     stages = [{"name": "one", "prompt_template": "hold on"}]
@@ -127,7 +127,7 @@ def test_tasks_lead_to_tasks_as_deep_as_the_persons_server_said(shop: Shop, tmp_
             assert tools.refused(tool, **given) == f"IllegalMove: {deep}"
 
 
-def test_what_a_run_may_spend_its_tasks_spend_together(shop: Shop) -> None:
+def test_tasks_of_a_run_share_its_budget(shop: Shop) -> None:
     own = shop.bounded(1.0)
     with serving(shop.fleet, FLEET_RUN_TOKEN=shop.token(own)) as tools:
         made = tools.at_once("create_worker", [shop.order(prompt="spend") for _ in range(3)])
@@ -139,7 +139,7 @@ def test_what_a_run_may_spend_its_tasks_spend_together(shop: Shop) -> None:
     assert sum(costs) == pytest.approx(1.2), "and not three dollars"
 
 
-def test_who_has_spent_all_but_nothing_makes_no_more(shop: Shop) -> None:
+def test_run_without_budget_left_cannot_create_tasks(shop: Shop) -> None:
     own = shop.bounded(0.405)
     token = shop.token(own)
     with serving(shop.fleet, FLEET_RUN_TOKEN=token) as tools:

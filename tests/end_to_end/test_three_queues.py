@@ -1,4 +1,4 @@
-"""One story on every queue: dependencies, a run, a question, a failure and a retry, closes. It reads the same."""
+"""One scenario on every queue: dependencies, a run, a question, a failure, a retry and closes, with the same result."""
 
 import json
 import re
@@ -11,22 +11,22 @@ from postgres import server
 from program import Program
 from supervised import wait_for
 
-#: What differs from one telling to the next, and says nothing about the queue.
+#: Values that differ between runs of the scenario, independent of the queue.
 INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
 PASSING = ("elapsed", "seconds", "age", "cost_usd", "rss_kb", "cpu_pct", "pid", "waited", "duration")
 
 
-def test_the_story_of_a_task_is_told_the_same_on_every_queue(fleet: Program) -> None:
+def test_scenario_has_the_same_result_on_every_queue(fleet: Program) -> None:
     check_stories(fleet, postgresql=server().make_database(), beads="beads")
 
 
 @pytest.mark.soak("queues")
-def test_the_story_of_a_task_is_told_the_same_on_an_older_beads(fleet: Program) -> None:
+def test_scenario_has_the_same_result_on_an_older_beads(fleet: Program) -> None:
     check_stories(fleet, older_beads="beads")
 
 
 def check_stories(fleet: Program, **queues: str) -> None:
-    """Compare the story on each of these queues with the story on SQLite."""
+    """Compare the scenario on each of these queues with the scenario on SQLite."""
     plain = story(fleet, "sqlite", "")
     assert len(plain) == 5
     for kind, queue in queues.items():
@@ -36,7 +36,7 @@ def check_stories(fleet: Program, **queues: str) -> None:
 
 
 def story(base: Program, kind: str, queue: str) -> list[Any]:
-    """Live through it in a home of its own; every task as `fleet show` tells it in the end."""
+    """Run the scenario in its own home. Return every task as `fleet show` prints it at the end."""
     place = base.user / kind
     place.mkdir()
     fleet = Program(place)
@@ -86,7 +86,7 @@ def describe(fleet: Program) -> str:
 
 
 def masked(value: Any, ids: dict[str, str], fleet: Program, name: str = "") -> Any:
-    """The same without what one telling has for itself: ids, instants, paths, amounts of time."""
+    """Return the value without details of one run: ids, instants, paths and durations."""
     if isinstance(value, dict):
         return {key: masked(each, ids, fleet, key) for key, each in sorted(value.items())}
     if isinstance(value, list):

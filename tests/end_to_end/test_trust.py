@@ -1,4 +1,4 @@
-"""`fleet trust`, as a user meets it: nothing that came with a repository is run before somebody has looked at it."""
+"""`fleet trust`: no command of a repository runs before a person has looked at it."""
 
 import json
 from pathlib import Path
@@ -66,12 +66,12 @@ class Place:
         return found
 
     def untrusted(self, *, quick: bool = False) -> list[str]:
-        """As a supervisor asks."""
+        """Return the untrusted commands as a supervisor sees them."""
         home = Home(str(self.fleet.home))
         return untrusted_commands(load(home, str(self.repo), env={}), quick=quick)
 
     def changed(self) -> list[str]:
-        """As a supervisor asks."""
+        """Return the changes of the repository as a supervisor sees them."""
         with open_fleet(Home(str(self.fleet.home))) as fleet:
             return changed_repository(fleet.store, find_repository(str(self.repo)))
 
@@ -81,7 +81,7 @@ def place(fleet: Program) -> Place:
     return Place(fleet)
 
 
-def test_what_a_project_file_would_run_is_shown_and_not_trusted_by_itself(place: Place) -> None:
+def test_commands_of_a_project_file_are_shown_and_not_trusted_automatically(place: Place) -> None:
     found = place.shown()
     assert found["repository"] == str(place.repo) and found["file"] == str(place.repo / ".fleet" / "config.toml")
     assert [each["what"] for each in found["commands"]] == [*COMMANDS, *LEVERS]
@@ -92,7 +92,7 @@ def test_what_a_project_file_would_run_is_shown_and_not_trusted_by_itself(place:
     assert place.untrusted(quick=True) == LEVERS, "the variables of agents count without setup too"
 
 
-def test_trusted_commands_stay_so_until_one_of_them_changes(place: Place) -> None:
+def test_trusted_commands_stay_trusted_until_one_changes(place: Place) -> None:
     out = place.fleet.ok("trust")
     assert f"{place.repo} is trusted as it is now\n  setup.commands: make a\n" in out
     assert place.untrusted() == []
@@ -105,14 +105,14 @@ def test_trusted_commands_stay_so_until_one_of_them_changes(place: Place) -> Non
     assert place.untrusted() == [], "another branch may still have the file as it was"
 
 
-def test_a_command_is_trusted_for_what_it_is_trusted_for(place: Place) -> None:
+def test_command_is_trusted_only_for_its_own_setting(place: Place) -> None:
     place.write('[setup]\ncommands = ["make a"]')
     place.fleet.ok("trust")
     place.write('[verify]\ncommand = "make a"')
     assert place.untrusted() == ["verify.command: make a"]
 
 
-def test_what_the_user_says_elsewhere_needs_no_trust(place: Place) -> None:
+def test_settings_outside_the_project_need_no_trust(place: Place) -> None:
     runtime = place.fleet.home / "runtime.toml"
     runtime.write_text(runtime.read_text() + '\n[agent.env]\nA = "1"\n[coders.codex]\nprogram = "/opt/mine"\n')
     place.write("model = 'o3'\n")
@@ -121,7 +121,7 @@ def test_what_the_user_says_elsewhere_needs_no_trust(place: Place) -> None:
     assert "has no project file that would run anything" in place.fleet.ok("trust", "--show")
 
 
-def test_a_repository_is_taken_as_it_is_at_first_use_and_a_change_is_told(place: Place) -> None:
+def test_repository_is_recorded_at_first_use_and_changes_are_reported(place: Place) -> None:
     assert place.shown()["known"] is False, "looking is no use"
     assert place.changed() == []
     assert place.shown()["known"] is True
@@ -136,7 +136,7 @@ def test_a_repository_is_taken_as_it_is_at_first_use_and_a_change_is_told(place:
     assert place.changed() == []
 
 
-def test_a_name_that_is_no_text_can_be_trusted_too(place: Place) -> None:
+def test_names_that_are_not_text_can_be_trusted(place: Place) -> None:
     config = place.repo / ".git" / "config"
     with config.open("ab") as file:
         file.write(b'[filter "\xff\xfe"]\n\tclean = rm\n')
@@ -149,19 +149,19 @@ def test_a_name_that_is_no_text_can_be_trusted_too(place: Place) -> None:
     assert place.changed() == []
 
 
-def test_a_hostile_command_cannot_drive_the_terminal(place: Place) -> None:
+def test_hostile_command_cannot_control_the_terminal(place: Place) -> None:
     place.write('[verify]\ncommand = "make \\u001b[2J\\nfoo"')
     out = place.fleet.ok("trust", "--show")
     assert "\x1b" not in out and "not trusted  verify.command: make \\x1b[2J⏎foo\n" in out
 
 
-def test_outside_of_a_repository_there_is_nothing_to_trust(fleet: Program) -> None:
+def test_trust_is_refused_outside_a_repository(fleet: Program) -> None:
     fleet.ok("init")
     done = fleet("trust")
     assert done.code == 1 and "is not in a git repository" in done.err
 
 
-def test_a_broken_project_file_is_said_and_trusted_by_nobody(place: Place) -> None:
+def test_broken_project_file_is_reported_and_not_trusted(place: Place) -> None:
     place.write("[setup]\ncommands = 5\n")
     done = place.fleet("trust")
     assert done.code == 1 and "setup.commands must be" in done.err

@@ -1,4 +1,4 @@
-"""Two machines that are one host by name and path, as clones are: the second is refused while the first lives."""
+"""Two machines with the same host name and path, as clones have: the second is refused while the first lives."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +18,7 @@ LEASE = 6
 
 @pytest.fixture
 def twins(tmp_path: Path) -> Iterator[tuple[Host, Host]]:
-    """Two machines, each with a disk of its own, whose homes have the same name and path."""
+    """Yield two machines with separate disks whose homes have the same name and path."""
     require(can_be_had(), "network namespaces (need root and the program ip)")
     require(_program("postgres"), "PostgreSQL")
     network = Network("db", "a", "b")
@@ -35,7 +35,7 @@ def twins(tmp_path: Path) -> Iterator[tuple[Host, Host]]:
     network.close()
 
 
-def test_the_second_of_two_clones_is_refused_and_takes_over_when_the_first_is_gone(twins: tuple[Host, Host]) -> None:
+def test_second_clone_is_refused_and_takes_over_when_the_first_is_gone(twins: tuple[Host, Host]) -> None:
     one, other = twins
     one.fleet("bd", "create", "long work", "--description", "do: steps=100000", "--silent")
     one.start()
@@ -46,7 +46,7 @@ def test_the_second_of_two_clones_is_refused_and_takes_over_when_the_first_is_go
     assert "host.name" in other.said() or "[host] name" in other.said()
     assert not notes_in([other.audit])
     assert one.fleet("hosts", "--json").count('"clone"') == 1
-    # A machine that really went, or was started anew, leaves a word that nobody renews: it is waited for, and told.
+    # A machine that left or restarted leaves a record that is no longer renewed: the second waits for it, and says so.
     one.kill_all()
     other.start()
     wait_for(lambda: "is waited for" in other.said(), "the second to say so", other.said)
@@ -54,7 +54,7 @@ def test_the_second_of_two_clones_is_refused_and_takes_over_when_the_first_is_go
     assert overlaps(notes_in([one.audit, other.audit])) == []
 
 
-def test_a_supervisor_that_is_started_again_on_its_machine_waits_for_nobody(twins: tuple[Host, Host]) -> None:
+def test_restarted_supervisor_on_the_same_machine_does_not_wait(twins: tuple[Host, Host]) -> None:
     one, _ = twins
     one.fleet("bd", "create", "long work", "--description", "do: steps=100000", "--silent")
     one.start()

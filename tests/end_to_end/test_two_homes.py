@@ -1,4 +1,4 @@
-"""Two homes on one database: one supervisor stops in the midst of its work, another goes on; nobody works twice."""
+"""Two homes on one database: if one supervisor stops during its work, another continues, and nothing runs twice."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ __all__ = ["home"]
 
 @pytest.fixture
 def other(home: Supervised, tmp_path: Path) -> Iterator[Supervised]:
-    """A second home whose database is the first one's."""
+    """Yield a second home that uses the first one's database."""
     base = tmp_path / "other"
     base.mkdir()
     made = Supervised(Program(base))
@@ -39,10 +39,8 @@ def owner(home: Supervised, key: str) -> str:
     return str(home.task(key)["claim_owner"])
 
 
-def test_what_a_stopped_supervisor_let_expire_goes_on_with_another_and_its_late_word_is_refused(
-    home: Supervised, other: Supervised
-) -> None:
-    """Fault tests 5 and 6: at most one live agent per task, and every late write of the first is refused."""
+def test_expired_work_continues_elsewhere_and_late_writes_are_refused(home: Supervised, other: Supervised) -> None:
+    """A task has at most one live agent, and every late write of the first supervisor is refused."""
     home.set("max_concurrent=3")
     long, short = home.create("ok seconds=32"), home.create("ok seconds=6")
     fails = home.create("exit status=3 seconds=6")
@@ -72,9 +70,7 @@ def test_what_a_stopped_supervisor_let_expire_goes_on_with_another_and_its_late_
     assert f"{long}/1 is followed by" in said
 
 
-def test_agents_of_a_home_whose_supervisor_was_killed_are_adopted_by_the_other(
-    home: Supervised, other: Supervised
-) -> None:
+def test_agents_of_a_killed_supervisor_are_adopted_by_the_other_home(home: Supervised, other: Supervised) -> None:
     keys = [home.create("ok seconds=22"), home.create("talk seconds=3 rate=5")]
     home.start()
     home.wait_started(2)
@@ -88,7 +84,7 @@ def test_agents_of_a_home_whose_supervisor_was_killed_are_adopted_by_the_other(
     assert not (other.fleet.home / "tasks" / keys[0]).exists()
 
 
-def test_the_next_run_in_another_home_finds_the_artifacts_of_the_first(home: Supervised, other: Supervised) -> None:
+def test_next_run_in_another_home_finds_the_artifacts_of_the_first(home: Supervised, other: Supervised) -> None:
     key = home.create("exit status=3 once=1")
     home.set("limits.retry_limit=2")
     home.start()
@@ -99,7 +95,7 @@ def test_the_next_run_in_another_home_finds_the_artifacts_of_the_first(home: Sup
     assert {run["home"] for run in home.runs(key)} == {str(home.fleet.home)}
 
 
-def test_a_home_whose_folders_are_gone_does_not_keep_its_tasks_for_ever(home: Supervised, other: Supervised) -> None:
+def test_home_without_its_folders_does_not_keep_its_tasks_forever(home: Supervised, other: Supervised) -> None:
     key = home.create("ok seconds=60")
     home.start()
     home.wait_started(1)
@@ -115,7 +111,7 @@ def test_a_home_whose_folders_are_gone_does_not_keep_its_tasks_for_ever(home: Su
 
 
 def stop_between_writes(home: Supervised) -> None:
-    """Stop a supervisor at a moment when it holds no lock of the database: nobody could write beside it."""
+    """Stop a supervisor at a moment when it holds no database lock, because a lock would block all other writers."""
     assert home.process is not None
     for _ in range(100):
         os.kill(home.process.pid, signal.SIGSTOP)

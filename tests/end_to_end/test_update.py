@@ -1,4 +1,4 @@
-"""`fleet update`: real installers, real environments, and a directory of wheels that stands for an index."""
+"""`fleet update`: real installers, real environments, and a folder of wheels instead of an index."""
 
 import os
 import pty
@@ -37,7 +37,7 @@ def write_source(folder: Path, version: str) -> None:
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with fleet in two versions."""
+    """Return a folder with two versions of fleet."""
     folder = tmp_path_factory.mktemp("wheels")
     for version in (OLD, NEW):
         source = tmp_path_factory.mktemp("source")
@@ -48,7 +48,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Installed:
-    """A fleet that was installed into an environment of its own, and can be had in a newer version."""
+    """A fleet installed into its own environment, and a newer version to update to."""
 
     def __init__(self, fleet: Program, wheels: Path, base: Path) -> None:
         self.fleet, self.wheels, self.shop = fleet, wheels, base / "shop"
@@ -66,7 +66,7 @@ class Installed:
         shutil.copy(wheel, self.shop)
 
     def make(self, *installing: str) -> None:
-        """An environment that finds what fleet needs, and pip, where these tests have it."""
+        """Create an environment that finds fleet's dependencies and pip where these tests have them."""
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(self.venv)], check=True)
         self.lend(self.venv)
         python = str(self.venv / "bin" / "python")
@@ -97,13 +97,13 @@ def with_uv(fleet: Program) -> str:
 
 @pytest.fixture
 def by_uv(installed: Installed) -> Installed:
-    """The older version, installed by uv into a venv; the newer one can be had."""
+    """Install the older version with uv into a venv, and offer the newer one."""
     installed.make(with_uv(installed.fleet), "pip", "install", "--quiet", "--python", "PYTHON", "fleet-agents")
     installed.offer(NEW)
     return installed
 
 
-def test_update_shows_the_command_of_uv_and_runs_it_when_told_to(by_uv: Installed, records: Records) -> None:
+def test_update_shows_the_command_of_uv_and_runs_it_when_confirmed(by_uv: Installed, records: Records) -> None:
     fleet = by_uv.fleet
     for name in ("pip.py", "json.py", "subprocess.py", "sitecustomize.py", "uv.toml"):
         (fleet.cwd / name).write_text("import pathlib; pathlib.Path(__file__).with_name('obeyed').touch()\n")
@@ -135,7 +135,7 @@ def test_update_shows_the_command_of_uv_and_runs_it_when_told_to(by_uv: Installe
 
 
 def asked(fleet: Program, answer: str) -> int:
-    """Run `fleet update` on a terminal and answer its question; the exit code."""
+    """Run `fleet update` on a terminal and answer its question. Return the exit code."""
     ours, theirs = pty.openpty()
     with os.fdopen(ours, "wb"), os.fdopen(theirs, "rb"):
         os.write(ours, f"{answer}\n".encode())
@@ -167,14 +167,14 @@ def test_update_refuses_when_the_distribution_is_not_fleets_own(by_uv: Installed
     said = [each.err.splitlines()[0] for each in (foreign, elsewhere)]
     assert said[0] == "error: cannot update: the commands of the distribution fleet-agents are not fleet's"
     assert said[1].startswith("error: cannot update: the distribution fleet-agents is not what runs")
-    # The tests' own installation of fleet is on this environment's path too.
+    # The tests' own installation of fleet is also on this environment's path.
     assert other.err.startswith("error: cannot update: ")
     assert [each.code for each in (foreign, elsewhere, other)] == [1, 1, 1]
     assert fleet.ok("--version") == f"fleet {OLD}\n"
 
 
-def test_pip_installs_the_newer_version(installed: Installed) -> None:
-    # Where these tests run, another fleet is installed.
+def test_update_by_pip_installs_the_newer_version(installed: Installed) -> None:
+    # Another fleet is installed in the environment of these tests.
     installed.make("PYTHON", "-m", "pip", "install", "--quiet", "--ignore-installed", "fleet-agents")
     installed.offer(NEW)
     done = installed.fleet("update", "--yes")
@@ -182,7 +182,7 @@ def test_pip_installs_the_newer_version(installed: Installed) -> None:
     assert "-P -m pip install --upgrade fleet-agents\n" in done.out and "`fleet run restart`" in done.err
 
 
-def test_uv_updates_its_tools(installed: Installed, tmp_path: Path) -> None:
+def test_update_by_uv_updates_its_tools(installed: Installed, tmp_path: Path) -> None:
     uv, fleet = with_uv(installed.fleet), installed.fleet
     fleet.env |= {"UV_TOOL_DIR": str(tmp_path / "tools"), "UV_TOOL_BIN_DIR": str(tmp_path / "bin")}
     installed.run(uv, "tool", "install", "--quiet", "--python", sys.executable, "fleet-agents")
@@ -194,7 +194,7 @@ def test_uv_updates_its_tools(installed: Installed, tmp_path: Path) -> None:
     assert "  uv tool upgrade fleet-agents\n" in done.out
 
 
-def test_a_clone_is_pulled_and_installed_again(installed: Installed, tmp_path: Path) -> None:
+def test_update_of_a_clone_pulls_and_installs_again(installed: Installed, tmp_path: Path) -> None:
     upstream, clone = tmp_path / "upstream", tmp_path / "clone"
 
     def git(*words: str) -> None:
@@ -218,7 +218,7 @@ def test_a_clone_is_pulled_and_installed_again(installed: Installed, tmp_path: P
     assert "which is not a clone" in fleet("update", "--yes").err
 
 
-def test_a_part_of_another_programs_environment_is_left_alone(by_uv: Installed) -> None:
+def test_update_refuses_an_environment_of_another_program(by_uv: Installed) -> None:
     (by_uv.venv / "uv-receipt.toml").touch()
     done = by_uv.fleet("update", "--yes")
     assert done.code == 1 and f"uv tool environment {by_uv.venv}, which is another program's" in done.err
@@ -242,18 +242,18 @@ def test_a_part_of_another_programs_environment_is_left_alone(by_uv: Installed) 
         ),
     ],
 )
-def test_an_installation_is_known_by_the_marks_it_left(
+def test_installation_is_recognized_by_the_marks_it_left(
     origin: str, installer: str, in_prefix: list[str], found: Installation
 ) -> None:
     assert judge(origin, installer, in_prefix) == found
 
 
-def test_a_wheel_from_a_file_has_no_newer_version() -> None:
+def test_wheel_from_a_file_has_no_newer_version() -> None:
     with pytest.raises(FleetError, match="installed from the file"):
         judge('{"url": "file:///f.whl", "archive_info": {}}', "pip", [])
 
 
-def test_the_same_extras_are_installed_again(tmp_path: Path) -> None:
+def test_same_extras_are_installed_again(tmp_path: Path) -> None:
     wanted = ("click>=8 ; extra == 'one'", "nonesuch; extra == 'two'", "click[x]<9 ; extra == 'two'", "click>=8")
     lines = "".join(f"Requires-Dist: {each}\n" for each in wanted)
     (tmp_path / "METADATA").write_text(f"Metadata-Version: 2.3\nName: fleet-agents\nVersion: 1\n{lines}")

@@ -1,4 +1,4 @@
-"""A newer fleet takes over a home with live agents: the database is copied, brought up to date, and nothing is lost."""
+"""A newer fleet takes over a home with live agents: the database is copied and upgraded, and nothing is lost."""
 
 import io
 import os
@@ -29,12 +29,12 @@ ROOT = Path(__file__).parents[2]
 OLDER, OLDER_SCHEMA = "3d8cdc5c", 7
 NEWER = SCHEMA_VERSION + 2
 QUICK = "alter table runs add column mood text not null default 'calm';"
-#: Long enough to be killed in.
+#: A migration slow enough to be killed in.
 SLOW = """
 create table counted as with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < 3000000)
 select max(n) as most from numbers;
 """
-#: Python runs it when it starts: this fleet, with two migrations more.
+#: Python runs this at its start: it turns this fleet into one with two more migrations.
 PATCH = """
 import os
 from fleet.store import named_sql, sqlite_connection
@@ -44,13 +44,13 @@ named_sql.FOLDER, sqlite_connection.SCHEMA_VERSION = os.path.join(os.path.dirnam
 
 @pytest.fixture
 def home(at_home: Terminals) -> Terminals:
-    """Fleet in a small repository, whose agents do what they are told."""
+    """Return fleet in a small repository, whose agents run the shell lines of their prompts."""
     use_shell_coder(at_home)
     return at_home
 
 
 def newer_fleet(home: Terminals) -> dict[str, str]:
-    """The environment in which the program is a fleet that knows two migrations more."""
+    """Return the environment that turns the program into a fleet with two more migrations."""
     folder = home.fleet.user / "newer"
     (folder / "sql").parent.mkdir()
     subprocess.run(["cp", "-r", Path(fleet.store.__file__).parent / "sql", folder / "sql"], check=True)
@@ -61,7 +61,7 @@ def newer_fleet(home: Terminals) -> dict[str, str]:
 
 
 def older_fleet(home: Terminals) -> dict[str, str]:
-    """The environment in which the program is the fleet of an older commit."""
+    """Return the environment that turns the program into the fleet of an older commit."""
     packed = subprocess.run(["git", "-C", str(ROOT), "archive", OLDER, "src"], capture_output=True, check=False)
     if packed.returncode and run_git(ROOT, "rev-parse", "--is-shallow-repository", check=False) != "false":
         pytest.skip("not exercised: a shallow clone has no history")
@@ -72,7 +72,7 @@ def older_fleet(home: Terminals) -> dict[str, str]:
 
 
 def version(path: Path, options: str = "mode=ro") -> int:
-    """The schema that a database has."""
+    """Return the schema version of a database."""
     with closing(sqlite3.connect(f"file:{path}?{options}", uri=True, timeout=30)) as database:
         return int(database.execute("pragma user_version").fetchone()[0])
 
@@ -115,7 +115,7 @@ def test_live_agents_are_adopted_when_the_upgrade_was_killed_midway(home: Termin
 
 
 @pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.soak("kills"))])
-def test_agents_of_an_older_fleet_finish_under_this_one_though_it_is_killed(at_home: Terminals, kills: int) -> None:
+def test_agents_of_an_older_fleet_finish_when_this_one_is_killed(at_home: Terminals, kills: int) -> None:
     home, go = at_home, at_home.fleet.user / "go"
     home.seed = int(os.environ.get("FLEET_SEED", time.time_ns() % 10**9))
     chance = random.Random(home.seed)
@@ -123,7 +123,7 @@ def test_agents_of_an_older_fleet_finish_under_this_one_though_it_is_killed(at_h
     (home.fleet.home / "fleet.db").unlink()  # this fleet made it
     newer, home.fleet.env = home.fleet.env, older_fleet(home)
     home.fleet.ok("init", "--home")
-    home.start()  # the older one gives up soon on a start that takes its time
+    home.start()  # the older fleet gives up early on a slow start
     steps = ("touch begun", "echo draft > draft.txt", f"while [ ! -e {go} ]; do sleep 0.1; done", "echo done > new.txt")
     made = [home.told("create", name, "--headless", "--prompt", orders(*steps)) for name in ("one", "two")]
     keys, trees = [each["task"] for each in made], [Path(each["worktree"]) for each in made]

@@ -1,4 +1,4 @@
-"""Fleet's own look at a commit, with real git, real processes and real test runners."""
+"""fleet's verification of a commit, with real git, real processes and real test runners."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path)
 
 
-def test_honest_work_is_proof_and_leaves_nothing_behind(project: Project) -> None:
+def test_honest_work_is_proven_and_leaves_nothing_behind(project: Project) -> None:
     seen = project.look(project.branch({"calc.py": MENDED}))
     assert seen.base == project.base and seen.commit != seen.base
     assert (seen.status, seen.why, seen.passed, seen.failed, seen.skipped) == (0, "", 1, 0, 0)
@@ -42,7 +42,7 @@ def test_honest_work_is_proof_and_leaves_nothing_behind(project: Project) -> Non
     assert run_git(project.top, "status", "--porcelain") == ""
 
 
-def test_work_that_does_not_pass_is_none_and_says_why(project: Project) -> None:
+def test_failing_work_is_not_proven_and_the_reason_is_given(project: Project) -> None:
     seen = project.look(project.branch({"calc.py": BUG + "# looked at\n"}))
     assert (seen.status, seen.failed, seen.ok, seen.proves) == (1, 1, False, False)
     assert "AssertionError: 0 != 4" in seen.tail
@@ -63,14 +63,14 @@ MORE = TEST.replace("test_add", "test_more").replace("2, 2), 4", "1, 2), 3")
     ],
     ids=["a new test", "one more in a test", "other files", "a project file", "a file that the command does not obey"],
 )
-def test_honest_work_with_more_beside_it_is_proof(project: Project, files: dict[str, str], contested: object) -> None:
+def test_honest_work_with_further_changes_is_proven(project: Project, files: dict[str, str], contested: object) -> None:
     seen = project.look(project.branch({"calc.py": MENDED, **files}))
     assert seen.ok and seen.proves and seen.doubts == ()
     assert len(seen.contested) == (contested or 0)
     assert seen.without_them == (0 if contested else None)
 
 
-def test_the_command_has_no_environment_but_its_own(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verify_command_gets_only_its_own_environment(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLEET_RUN_TOKEN", "of-an-agent")
     project.ours |= {"ANTHROPIC_API_KEY": "sk-x", "PYTHONPATH": "/evil", "BASH_ENV": "/evil", "FLEET_HOME": "/evil"}
     script = 'env | sort; ls -A "$HOME"; touch $HOME/a $TMPDIR/b /tmp/c || exit 9; test -d .git || exit 8'
@@ -80,7 +80,7 @@ def test_the_command_has_no_environment_but_its_own(project: Project, monkeypatc
     assert names <= {"HOME", "LANG", "PATH", "PWD", "SHELL", "TERM", "TMPDIR", "OLDPWD", "_", "SHLVL"}
 
 
-def test_programs_are_looked_for_where_no_agent_can_put_them(tmp_path: Path) -> None:
+def test_programs_are_searched_only_where_no_agent_can_write(tmp_path: Path) -> None:
     home = Home(str(tmp_path))
     path = f".:/usr/bin::{home.worktrees}/a/.venv/bin:node_modules/.bin:/bin:{home.bin}"
     assert verify_environment(home, {"PATH": path}, scratch="/s")["PATH"] == "/usr/bin:/bin"
@@ -90,7 +90,7 @@ def test_programs_are_looked_for_where_no_agent_can_put_them(tmp_path: Path) -> 
     )
 
 
-def test_protected_files_are_those_of_the_base_whatever_became_of_them(project: Project) -> None:
+def test_protected_files_are_taken_from_the_base(project: Project) -> None:
     tip = project.branch(
         {"calc.py": MENDED, "verify.sh": "#!/bin/sh\nexit 0\n", "tests/test_calc.py": None, "tests/test_mine.py": MORE}
     )
@@ -101,7 +101,7 @@ def test_protected_files_are_those_of_the_base_whatever_became_of_them(project: 
     assert seen.tail.startswith("verify.sh\ntests/test_calc.py\n") and seen.passed == 1
 
 
-def test_it_must_fail_at_the_base_where_that_is_asked_for(project: Project) -> None:
+def test_command_must_fail_at_the_base_when_asked(project: Project) -> None:
     mended = project.branch({"calc.py": MENDED})
     seen = project.look(mended, fail_to_pass=True)
     assert seen.proves and seen.base_status == 1
@@ -119,7 +119,7 @@ def test_it_must_fail_at_the_base_where_that_is_asked_for(project: Project) -> N
 DOUBLE = TEST.replace("calc.add(2, 2)", "calc.double(2)")
 
 
-def test_it_ends_in_time_and_its_daemons_with_it(project: Project) -> None:
+def test_verification_ends_in_time_with_its_daemons(project: Project) -> None:
     token = a_token()
     tip = project.branch({})
     seen = project.look(tip, f"setsid sh -c 'sleep 300; : {token}' & echo begun; sleep 300; : {token}", seconds=0.5)
@@ -130,7 +130,7 @@ def test_it_ends_in_time_and_its_daemons_with_it(project: Project) -> None:
     assert living(token) == []
 
 
-def test_it_is_stopped_when_it_is_told_to(project: Project) -> None:
+def test_verification_can_be_stopped(project: Project) -> None:
     tip = project.branch({})
 
     async def work() -> None:
@@ -149,7 +149,7 @@ async def _verify(project: Project, tip: str, command: str, room: Room) -> Verif
     return await verify(project.launcher, project.view, wanted, room, commit=tip, base=project.base)
 
 
-def test_of_a_huge_output_the_end_is_kept(project: Project) -> None:
+def test_end_of_a_huge_output_is_kept(project: Project) -> None:
     seen = project.look(
         project.branch({}), "head -c 60000000 /dev/zero | tr '\\0' x; echo; echo the last words; exit 3"
     )
@@ -158,7 +158,7 @@ def test_of_a_huge_output_the_end_is_kept(project: Project) -> None:
     assert sum(file.stat().st_size for file in project.place.iterdir()) < 20_000_000
 
 
-def test_the_network_is_reached_only_where_that_is_allowed(project: Project) -> None:
+def test_network_is_reachable_only_when_allowed(project: Project) -> None:
     require(namespace_command(), "namespaces")
     with socket.create_server(("127.0.0.1", 0)) as server:
         call = f"import socket; socket.create_connection(('127.0.0.1', {server.getsockname()[1]}), 5)"
@@ -174,7 +174,7 @@ def test_the_network_is_reached_only_where_that_is_allowed(project: Project) -> 
     assert allowed.containment == words
 
 
-def test_it_sees_neither_other_processes_nor_fleets_files_and_writes_nowhere_else(project: Project) -> None:
+def test_verify_command_sees_no_other_processes_or_files_of_fleet_and_writes_nowhere_else(project: Project) -> None:
     require(namespace_command(), "namespaces")
     project.home.make()
     Path(project.home.database).write_text("secret")
@@ -189,7 +189,7 @@ def test_it_sees_neither_other_processes_nor_fleets_files_and_writes_nowhere_els
     assert any(line.isdigit() and int(line) < 8 for line in seen.tail.splitlines())
 
 
-def test_a_project_below_the_temporary_files_and_its_programs_stay_in_sight(project: Project) -> None:
+def test_project_and_programs_below_the_temporary_folder_stay_visible(project: Project) -> None:
     tip = project.branch({"calc.py": MENDED})
     tools = project.folder / "tools" / "bin"
     tools.mkdir(parents=True)
@@ -203,7 +203,7 @@ def test_a_project_below_the_temporary_files_and_its_programs_stay_in_sight(proj
     assert seen.tail.startswith("from the tool\n2\n")
 
 
-def test_without_namespaces_it_is_run_all_the_same_and_says_what_it_could_reach(project: Project) -> None:
+def test_verification_without_namespaces_reports_what_the_command_could_reach(project: Project) -> None:
     project.launcher = HeadlessLauncher(WEAK)
     seen = project.look(project.branch({"calc.py": MENDED}))
     assert seen.proves
@@ -224,8 +224,8 @@ exec setpriv --bounding-set=-all --inh-caps=-all "$@"
 """
 
 
-def test_where_the_system_allows_nothing_it_is_run_all_the_same(tmp_path: Path) -> None:
-    """A real system without namespaces: one inside, whose limits of them are 0."""
+def test_verification_runs_when_the_system_allows_no_namespaces(tmp_path: Path) -> None:
+    """A system without namespaces is simulated by a user namespace whose limits are 0."""
     paths = json.dumps([str(Path(__file__).parents[1])])
     inside = ["unshare", "--user", "--map-root-user", "sh", "-c", NO_NAMESPACES, "sh"]
     words = [*inside, sys.executable, "-c", NOWHERE, str(tmp_path), paths]
@@ -240,8 +240,8 @@ def test_where_the_system_allows_nothing_it_is_run_all_the_same(tmp_path: Path) 
     )
 
 
-def test_a_plain_user_is_kept_apart_too(tmp_path: Path) -> None:
-    """The same as somebody who is not root, for whom it takes a user namespace."""
+def test_verification_isolates_for_an_unprivileged_user(tmp_path: Path) -> None:
+    """The same for a user other than root, who needs a user namespace."""
     require(namespace_command(), "namespaces")
     paths = json.dumps([str(Path(__file__).parents[1])])
     inside = ["unshare", "--user", "--map-user=1234", "--map-group=1234"]
@@ -261,7 +261,7 @@ Project(Path(sys.argv[1])).look(sys.argv[3], sys.argv[4])
 """
 
 
-def test_after_kill_9_of_whoever_looked_another_look_is_as_good(project: Project) -> None:
+def test_verification_after_sigkill_of_an_earlier_one_works(project: Project) -> None:
     tip, token = project.branch({"calc.py": MENDED}), a_token()
     run_git(project.top, "reset", "--quiet", "--hard", project.base)
     paths = json.dumps([str(Path(__file__).parents[1])])
@@ -276,7 +276,7 @@ def test_after_kill_9_of_whoever_looked_another_look_is_as_good(project: Project
     assert not project.checkout.exists()
 
 
-def test_what_is_wanted_is_the_tasks_own_word_before_the_settings() -> None:
+def test_verify_command_of_the_task_overrides_the_settings() -> None:
     settings = Settings(origins={}, model_owner="")
     assert wanted_by(settings, None) is None
     rules = Rules(protect=("a",), fail_to_pass=True).text()

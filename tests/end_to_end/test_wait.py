@@ -1,4 +1,4 @@
-"""`fleet wait`: ends when nothing more will happen by itself, and says how it went by its exit code."""
+"""`fleet wait`: ends when nothing more will happen without a person, and reports the result by its exit code."""
 
 from fleet.core.task import Verdict
 from live_runs import Records, in_background, next_line, records
@@ -6,7 +6,7 @@ from live_runs import Records, in_background, next_line, records
 __all__ = ["records"]
 
 
-def test_closed_tasks_need_no_waiting(records: Records) -> None:
+def test_wait_returns_at_once_when_all_tasks_are_closed(records: Records) -> None:
     task = records.create("a task")
     records.fleet.ok("bd", "close", task, "-r", "all done")
     done = records.fleet("wait", task)
@@ -14,7 +14,7 @@ def test_closed_tasks_need_no_waiting(records: Records) -> None:
     assert done.err == f"{task} closed: all done\n1 closed\n"
 
 
-def test_a_task_that_needs_a_person_is_told_by_the_exit_code(records: Records) -> None:
+def test_wait_exits_with_1_when_a_task_needs_a_person(records: Records) -> None:
     task = records.create("first")
     after = records.create("second", "--deps", task)
     last = records.create("third", "--deps", after)
@@ -24,13 +24,13 @@ def test_a_task_that_needs_a_person_is_told_by_the_exit_code(records: Records) -
     assert "3 blocked" in done.err and f"{last} blocked: waits for one that needs a person" in done.err
 
 
-def test_time_runs_out(records: Records) -> None:
+def test_wait_exits_with_124_when_its_time_is_over(records: Records) -> None:
     task = records.create("a task")
     done = records.fleet("wait", task, "--timeout", "0.3")
     assert done.code == 124 and done.err == "1 waiting: out of time\n"
 
 
-def test_it_ends_when_the_last_one_does(records: Records) -> None:
+def test_wait_ends_with_the_last_task(records: Records) -> None:
     first, second = records.create("first"), records.create("second")
     claim, run = records.begin(first)
     with in_background(records.fleet, "wait", first, second) as waiting:
@@ -42,7 +42,7 @@ def test_it_ends_when_the_last_one_does(records: Records) -> None:
         assert waiting.returncode == 0
 
 
-def test_it_wants_to_know_what_to_wait_for(records: Records) -> None:
+def test_wait_needs_tasks_to_wait_for(records: Records) -> None:
     assert records.fleet("wait").code == 2
     assert records.fleet("wait", "--all", "x").code == 2
     assert records.fleet("wait", "nope").code == 1

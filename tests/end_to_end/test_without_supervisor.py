@@ -1,4 +1,4 @@
-"""`fleet done`, `kill` and `prompt` with no supervisor: they start one, say so, and what they promise happens."""
+"""`fleet done`, `kill` and `prompt` without a supervisor: they start one, say so, and keep their promises."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ __all__ = ["home"]
 
 
 def left_alone(home: Terminals) -> tuple[str, Path]:
-    """An agent at its prompt whose supervisor died; its task, and its worktree."""
+    """Create an agent at its prompt whose supervisor was killed. Return its task and worktree."""
     made = home.told("create", "work", "--prompt", "work")
     home.wait_alive("work")
     os.kill(home.status()["pid"], signal.SIGKILL)
@@ -20,7 +20,7 @@ def left_alone(home: Terminals) -> tuple[str, Path]:
     return made["task"], Path(made["worktree"])
 
 
-def test_done_starts_one_that_ends_the_agent_and_commits_what_it_left(home: Terminals) -> None:
+def test_done_starts_a_supervisor_that_ends_the_agent_and_commits_leftovers(home: Terminals) -> None:
     task, tree = left_alone(home)
     (tree / "left.txt").write_text("left\n")
     done = home.fleet("done", "work")
@@ -31,21 +31,21 @@ def test_done_starts_one_that_ends_the_agent_and_commits_what_it_left(home: Term
     assert home.task(task)["status"] == "closed"
 
 
-def test_kill_starts_one_and_says_so(home: Terminals) -> None:
+def test_kill_starts_a_supervisor_and_says_so(home: Terminals) -> None:
     left_alone(home)
     done = home.fleet("kill", "work")
     assert done.code == 0 and "work: removed" in done.out and "supervisor started: pid" in done.err
     assert home.sessions() == home.worktrees() == set() and home.agents() == []
 
 
-def test_prompt_starts_one_and_says_so(home: Terminals) -> None:
+def test_prompt_starts_a_supervisor_and_says_so(home: Terminals) -> None:
     task, _ = left_alone(home)
     done = home.fleet("prompt", "work", "and this too", "--wait", "30")
     assert done.code == 0 and "supervisor started: pid" in done.err and "delivered" in done.out
     assert home.heard(task)[-1] == "and this too"
 
 
-def test_where_nothing_is_to_be_done_none_is_started(home: Terminals) -> None:
+def test_done_starts_no_supervisor_when_nothing_is_to_do(home: Terminals) -> None:
     task, _ = left_alone(home)
     home.fleet.ok("kill", "work")
     home.fleet.ok("run", "stop")
@@ -53,7 +53,7 @@ def test_where_nothing_is_to_be_done_none_is_started(home: Terminals) -> None:
     assert (done.code, done.err, home.task(task)["status"]) == (0, "", "closed") and not home.status()["running"]
 
 
-def test_a_closed_task_without_a_worktree_is_not_said_to_be_stopped(home: Terminals) -> None:
+def test_kill_reports_a_closed_task_without_a_worktree(home: Terminals) -> None:
     task, _ = left_alone(home)
     home.fleet.ok("kill", "work")
     home.fleet.ok("done", "work")

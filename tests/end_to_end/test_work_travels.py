@@ -1,4 +1,4 @@
-"""Work that belongs to a repository travels between hosts that share a queue, and comes back to its remote."""
+"""Work of a repository travels between hosts that share a queue, and returns to its remote."""
 
 import json
 import os
@@ -33,8 +33,8 @@ def beta(site: Site) -> Host:
     return site.host("beta", "host.listen=127.0.0.1:0")
 
 
-def test_a_task_made_on_one_host_runs_on_another_and_its_work_comes_back(site: Site, alpha: Host, beta: Host) -> None:
-    base = commit(site.top, ".fleet/config.toml", PROJECT)  # not pushed: the task has to see to that
+def test_task_made_on_one_host_runs_on_another_and_its_work_returns(site: Site, alpha: Host, beta: Host) -> None:
+    base = commit(site.top, ".fleet/config.toml", PROJECT)  # not pushed: creating the task must push it
     alpha.fleet.ok("trust", cwd=site.top)
     key = alpha.create("steps=4 pause=0.5")
     task = site.task(key)
@@ -75,8 +75,11 @@ def test_a_task_made_on_one_host_runs_on_another_and_its_work_comes_back(site: S
     assert run_git(site.top, "show", "main:set-up.txt") == "set up"
 
 
-def test_a_remote_that_is_away_costs_the_task_nothing(site: Site, alpha: Host, beta: Host) -> None:
-    """Away when it begins: the task waits, uncounted. Away when it ends: its work is sent later, also by a restart."""
+def test_unreachable_remote_does_not_count_against_the_task(site: Site, alpha: Host, beta: Host) -> None:
+    """If the remote is unreachable at the start, the task waits uncounted.
+
+    At the end, its work is sent later, also by a restart.
+    """
     key = alpha.create("steps=2 pause=0.1")
     site.hide_checkout()
     hidden = site.bare.rename(site.folder / "away.git")
@@ -102,7 +105,7 @@ def test_a_remote_that_is_away_costs_the_task_nothing(site: Site, alpha: Host, b
     assert "from host beta" in alpha.fleet.ok("show", key)
 
 
-def test_what_belongs_to_a_directory_or_has_no_remote_stays_on_its_host(site: Site, alpha: Host) -> None:
+def test_tasks_of_a_directory_or_without_a_remote_stay_on_their_host(site: Site, alpha: Host) -> None:
     alpha.fleet.ok("bd", "create", "a directory", "--json")
     plain = json.loads(alpha.fleet.ok("bd", "create", "a directory", "--json", cwd=site.top))["id"]
     (pin,) = json.loads(site.task(plain)["requires"])
@@ -127,8 +130,11 @@ def test_what_belongs_to_a_directory_or_has_no_remote_stays_on_its_host(site: Si
     alpha.fleet("run", "stop")
 
 
-def test_a_host_that_is_gone_is_gone_on_without_and_its_work_kept(site: Site, alpha: Host) -> None:
-    """What it had not sent is saved on its own disk when it is back; another goes on from what the remote has."""
+def test_work_continues_without_a_lost_host_and_its_files_are_kept(site: Site, alpha: Host) -> None:
+    """Unsent work is saved on the lost host's own disk when it returns.
+
+    Another host continues from the remote's state.
+    """
     beta, gamma = (site.host(name, "supervisor.claim_seconds=3") for name in ("beta", "gamma"))
     key = alpha.create("steps=2 pause=0.1 silent=600")
     branch = f"fleet/{key}"
@@ -138,7 +144,7 @@ def test_a_host_that_is_gone_is_gone_on_without_and_its_work_kept(site: Site, al
     (path / "unsaved.txt").write_text("on its disk alone\n")
     beta.kill()
     end_agents(beta)
-    disk = beta.fleet.home.rename(site.folder / "the disk of beta")  # which no other machine sees
+    disk = beta.fleet.home.rename(site.folder / "the disk of beta")  # no other machine sees this disk
     gamma.start()
     other = working_at(site, key, "gamma")
     assert not (other / "unsaved.txt").exists()
@@ -165,21 +171,21 @@ def test_a_host_that_is_gone_is_gone_on_without_and_its_work_kept(site: Site, al
 
 
 def working_at(site: Site, key: str, host: str) -> Path:
-    """Wait until an agent of a host has begun; its worktree."""
+    """Wait until an agent of a host has started. Return its worktree."""
     live = "select workspace from fleet.runs where task = %s and owner like %s and ended_at is null and events > 3"
     wait_for(lambda: site.rows(live, key, f"fleet@{host}-%"), f"{host} to work", lambda: site.describe(key))
     return Path(site.rows(live, key, f"fleet@{host}-%")[0][0])
 
 
 def end_agents(host: Host) -> None:
-    """End the agents of a host whose supervisor is dead, with their shims, as a machine that goes down does."""
+    """End the agents and shims of a host whose supervisor is dead, as a shutdown does."""
     for pid, _ in commands():
         if b"FLEET_HOME=" + bytes(host.fleet.home) in environment(pid):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
 
-def test_the_stages_of_a_workflow_hand_their_branches_on_from_host_to_host(site: Site, alpha: Host) -> None:
+def test_stages_of_a_workflow_pass_their_branches_between_hosts(site: Site, alpha: Host) -> None:
     hosts = [site.host(name) for name in ("beta", "gamma")]
     stage = {"executor": "demo", "prompt_template": "demo: steps=1"}
     first = {**stage, "name": "first", "host": "beta"}
@@ -202,7 +208,7 @@ def test_the_stages_of_a_workflow_hand_their_branches_on_from_host_to_host(site:
     assert run_git(site.bare, "merge-base", *tips) == tips[0]
 
 
-def test_a_worktree_that_could_not_be_made_ready_keeps_no_other_host_from_its_task(site: Site, alpha: Host) -> None:
+def test_failed_setup_on_one_host_does_not_keep_a_task_from_others(site: Site, alpha: Host) -> None:
     beta, gamma = site.host("beta"), site.host("gamma")
     (gamma.fleet.user / "tool").touch()
     commit(site.top, ".fleet/config.toml", '[setup]\ncommands = ["test -e $HOME/tool"]\n')

@@ -1,4 +1,4 @@
-"""What `fleet workflow` says to somebody who went wrong, waits, or wonders what comes next."""
+"""Messages of `fleet workflow` after mistakes, while waiting, and about the next step."""
 
 import json
 
@@ -18,7 +18,7 @@ coder = "demo"
 """
 
 
-def test_an_account_that_nobody_has_is_a_fault_with_its_place(fleet: Program) -> None:
+def test_unknown_account_is_a_fault_with_its_place(fleet: Program) -> None:
     file = fleet.cwd / "flow.toml"
     text = '[[stages]]\nname = "a"\nexecutor = "demo"\nprompt = "x"\naccount = "nobody"\n'
     file.write_text(text)
@@ -35,7 +35,7 @@ def test_an_account_that_nobody_has_is_a_fault_with_its_place(fleet: Program) ->
     assert "codex has no account 'work'" in fleet("workflow", "validate", "flow.toml").err
 
 
-def test_a_coder_that_is_not_installed_is_told_at_once_and_why_it_waits(home: Terminals) -> None:
+def test_missing_coder_is_reported_at_once_with_the_reason_for_waiting(home: Terminals) -> None:
     with (home.fleet.home / "runtime.toml").open("a") as settings:
         settings.write('\n[coders.away]\nargv = ["fleet-no-such-program"]\n')
     file = written(home, stage("work", "true", executor="away"), stage("more", "true", executor="away"))
@@ -49,14 +49,14 @@ def test_a_coder_that_is_not_installed_is_told_at_once_and_why_it_waits(home: Te
     wait_for(lambda: set(states(home.told("workflow", "status", key)).values()) == {"ready"}, "the end of the pause")
 
 
-def test_a_workflow_about_nothing_is_refused_where_a_stage_asks_for_it(home: Terminals) -> None:
+def test_workflow_without_a_prompt_is_refused_when_a_stage_needs_it(home: Terminals) -> None:
     file = written(home, {"name": "a", "prompt_template": "{task_prompt}\n" + orders("echo 1 > a")})
     told = home.fleet("workflow", "run", file)
     assert told.code == 1 and "stage 'a' asks for {task_prompt}" in told.err and '-p "…"' in told.err
     assert home.told("workflow", "list") == []
 
 
-def test_a_wait_that_ends_with_a_question_says_how_to_answer(home: Terminals) -> None:
+def test_wait_that_ends_with_a_question_says_how_to_answer(home: Terminals) -> None:
     asks = "printf '## Q: Which colour?\\n' >> \"$FLEET_ARTIFACT_DIR/Q&A.md\""
     file = written(home, stage("asks", asks, 'bd update "$FLEET_TASK_ID" --status blocked'))
     told = home.fleet("workflow", "run", file, "--wait")
@@ -65,7 +65,7 @@ def test_a_wait_that_ends_with_a_question_says_how_to_answer(home: Terminals) ->
     assert f"`fleet answer {question['id']} TEXT`" in told.err and "`fleet questions`" in told.err
 
 
-def test_only_stages_that_are_done_count_and_tips_are_told_with_the_branches_that_go(home: Terminals) -> None:
+def test_only_done_stages_count_and_deleted_branches_report_their_tips(home: Terminals) -> None:
     flow = ran(
         home,
         stage("good", "echo 1 > a"),
@@ -86,7 +86,7 @@ def test_only_stages_that_are_done_count_and_tips_are_told_with_the_branches_tha
     assert kept.startswith("refs/fleet/deleted/") and run_git(home.repo, "rev-parse", kept) == tip
 
 
-def test_what_was_written_of_a_loop_is_what_is_shown(home: Terminals) -> None:
+def test_loop_is_shown_as_written(home: Terminals) -> None:
     body = json.dumps({"summary": "fine", "status": "completed"})
     file = written(
         home,
@@ -99,7 +99,7 @@ def test_what_was_written_of_a_loop_is_what_is_shown(home: Terminals) -> None:
     assert told["stages"][1]["reason"] == "the loop ended with a: content"
 
 
-def test_who_has_no_home_or_no_repository_is_told_the_way(fleet: Program) -> None:
+def test_missing_home_or_repository_is_reported_with_the_remedy(fleet: Program) -> None:
     for command in (["list"], ["status", "wf_000000000000"]):
         told = fleet("workflow", *command)
         assert told.code == 1 and "`fleet workflow run FILE`" in told.err

@@ -1,4 +1,4 @@
-"""What bounds the stages of a workflow: rounds until a reviewer is content, a stage's own time, the account it uses."""
+"""Bounds of workflow stages: rounds until a reviewer is content, a stage's timeout, and its account."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ __all__ = ["at_home", "home"]
 
 
 def reviewing(lines: int, **more: Any) -> dict[str, Any]:
-    """A reviewer who is content with so many lines, and else asks for another."""
+    """Return a reviewer stage that is content with so many lines, and otherwise asks for one more."""
     content = handing_in(summary="fine", status="completed_no_changes")
     asks = handing_in(summary="too short", status="completed_no_changes", next_steps=["one more line"])
     review = f"if [ $(wc -l < log) -ge {lines} ]; then {content}; else {asks}; fi"
@@ -20,11 +20,11 @@ def reviewing(lines: int, **more: Any) -> dict[str, Any]:
 
 
 def writing() -> dict[str, Any]:
-    """A writer who is told what was asked for in the round before."""
+    """Return a writer stage that receives the requests of the previous round."""
     return {"name": "write", "prompt_template": orders("echo line >> log") + "\nAsked for: {stages.review.next_steps}"}
 
 
-def test_writing_and_reviewing_go_on_until_the_reviewer_is_content(home: Terminals) -> None:
+def test_writing_and_reviewing_repeat_until_the_reviewer_is_content(home: Terminals) -> None:
     end = stage("end", "cp log copy", worktree_strategy="inherit", depends_on=["write", "review"])
     flow = ran(home, writing(), reviewing(2), end)
     assert flow["status"] == "succeeded"
@@ -37,15 +37,15 @@ def test_writing_and_reviewing_go_on_until_the_reviewer_is_content(home: Termina
     assert run_git(home.repo, "show", f"{branch_of(flow, 'end')}:copy") == "line\nline"
 
 
-def test_a_reviewer_who_is_never_content_is_asked_no_more_than_said(home: Terminals) -> None:
+def test_reviewer_that_is_never_content_is_asked_only_as_often_as_allowed(home: Terminals) -> None:
     flow = ran(home, writing(), reviewing(9))
     assert set(states(flow).values()) == {"done"} and len(flow["stages"]) == 6
     last = results(home, flow)["review#3"]["result"]
     assert last["next_steps"] == ["one more line"], "whoever reads the results sees that it is not"
 
 
-def test_a_stage_past_its_time_is_stopped_and_its_work_is_kept(home: Terminals) -> None:
-    """Its own, or the workflow's where it says none."""
+def test_stage_past_its_timeout_is_stopped_and_its_work_is_kept(home: Terminals) -> None:
+    """The timeout is the stage's own, or else the workflow's."""
     endless = ("echo half > half", "while :; do echo on; sleep 0.1; done")
     stages = [stage("usual", *endless), stage("longer", *endless, timeout="3s")]
     quick, after = stage("quick", "echo 1 > a", timeout_seconds=60), stage("after", "touch b", depends_on=["usual"])
@@ -58,7 +58,7 @@ def test_a_stage_past_its_time_is_stopped_and_its_work_is_kept(home: Terminals) 
         assert run_git(home.repo, "show", f"{branch_of(flow, name)}:half") == "half"
 
 
-def test_a_stage_works_with_the_account_it_names(home: Terminals) -> None:
+def test_stage_uses_the_account_that_it_names(home: Terminals) -> None:
     with (home.fleet.home / "runtime.toml").open("a") as settings:
         for name in ("first", "second"):
             settings.write(f'\n[[accounts]]\nname = "{name}"\ncoder = "shell"\nenv = {{ WHOSE = "{name}" }}\n')

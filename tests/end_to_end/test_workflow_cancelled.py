@@ -1,4 +1,4 @@
-"""Workflows that were cancelled and go on: how far each is follows from its tasks."""
+"""Canceled workflows that resume: their state follows from their tasks."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ __all__ = ["at_home", "home"]
 
 
 def cancelled(home: Terminals, *stages: dict[str, Any], at_work: tuple[str, ...], **more: Any) -> dict[str, Any]:
-    """A workflow that was cancelled while these stages were at work, once nothing of it is."""
+    """Run a workflow and cancel it while these stages work. Return it once they have ended."""
     flow: dict[str, Any] = home.told("workflow", "run", written(home, *stages, **more))
     home.wait_all([task_of(flow, name) for name in at_work], "in_progress")
     home.fleet.ok("workflow", "cancel", flow["id"])
@@ -27,7 +27,7 @@ def until(mark: Path) -> str:
     return f"while ! test -e {mark}; do sleep 0.02; done"
 
 
-def test_a_stage_that_is_sent_again_takes_those_behind_it_along(home: Terminals) -> None:
+def test_retried_stage_reopens_the_stages_after_it(home: Terminals) -> None:
     mark = home.fleet.user / "mark"
     flow = cancelled(
         home,
@@ -53,7 +53,7 @@ def test_a_stage_that_is_sent_again_takes_those_behind_it_along(home: Terminals)
     assert "is succeeded already" in home.fleet("workflow", "cancel", flow["id"]).err
 
 
-def test_one_that_is_about_to_go_on_is_neither_cancelled_nor_cleaned_up(home: Terminals) -> None:
+def test_workflow_about_to_resume_is_neither_cancelled_nor_cleaned_up(home: Terminals) -> None:
     flow = cancelled(
         home, stage("slow", "sleep 300"), stage("after", "echo 1 > b", depends_on=["slow"]), at_work=("slow",)
     )
@@ -69,7 +69,7 @@ def test_one_that_is_about_to_go_on_is_neither_cancelled_nor_cleaned_up(home: Te
     assert flow["status"] == "cancelled" and set(states(flow).values()) == {"stopped"}
 
 
-def test_a_cancelled_one_that_fails_when_it_goes_on_has_failed(home: Terminals) -> None:
+def test_cancelled_workflow_that_fails_when_resumed_has_failed(home: Terminals) -> None:
     mark = home.fleet.user / "mark"
     flow = cancelled(
         home,
@@ -86,7 +86,7 @@ def test_a_cancelled_one_that_fails_when_it_goes_on_has_failed(home: Terminals) 
     assert flow["reason"].startswith("stage bad failed: ")
 
 
-def test_a_stage_is_sent_again_though_the_task_of_another_is_gone(home: Terminals) -> None:
+def test_stage_can_be_retried_when_the_task_of_another_is_deleted(home: Terminals) -> None:
     mark = home.fleet.user / "mended"
     flow = ran(
         home,

@@ -1,4 +1,4 @@
-"""Workflows in which something fails: what is handed on all the same, and what becomes of the others."""
+"""Workflows with failing stages: what they pass on, and what happens to other stages."""
 
 from flowing import at_home, branch_of, handing_in, home, ran, results, stage, states, task_of, written
 from repositories import run_git
@@ -7,7 +7,7 @@ from terminals import Terminals
 __all__ = ["at_home", "home"]
 
 
-def test_a_stage_that_times_out_or_fails_hands_on_what_it_did(home: Terminals) -> None:
+def test_stage_that_times_out_or_fails_passes_on_its_work(home: Terminals) -> None:
     flow = ran(
         home,
         stage("slow", "echo 1 > a", "git add a", "git commit -qm one", "echo said so", "sleep 300", timeout=4),
@@ -27,7 +27,7 @@ def test_a_stage_that_times_out_or_fails_hands_on_what_it_did(home: Terminals) -
     assert not home.rows("select * from runs where task = ?", task_of(flow, "after")), "those behind it do not run"
 
 
-def test_where_a_failure_cancels_the_others_those_at_work_end_and_keep_their_work(home: Terminals) -> None:
+def test_failure_cancels_running_stages_and_keeps_their_work_when_configured(home: Terminals) -> None:
     mark, began = home.fleet.user / "mended", home.fleet.user / "began"
     file = written(
         home,
@@ -54,7 +54,7 @@ def test_where_a_failure_cancels_the_others_those_at_work_end_and_keep_their_wor
     assert home.told("workflow", "status", flow["id"])["status"] == "succeeded"
 
 
-def test_a_stage_that_says_it_is_blocked_is_for_a_person_and_keeps_its_work(home: Terminals) -> None:
+def test_stage_that_reports_being_blocked_needs_a_person_and_keeps_its_work(home: Terminals) -> None:
     said = {"summary": "no credentials for the database\\nasked twice", "status": "blocked"}
     blocked = handing_in(**said, files_changed=["half"], next_steps=["give me credentials"])
     mark = home.fleet.user / "mended"
@@ -83,7 +83,7 @@ def test_a_stage_that_says_it_is_blocked_is_for_a_person_and_keeps_its_work(home
     home.wait_all([task_of(flow, name) for name in ("impl", "look", "deploy")], "closed")
 
 
-def test_a_round_that_says_it_is_blocked_is_not_followed_by_the_next(home: Terminals) -> None:
+def test_round_that_reports_being_blocked_ends_the_loop(home: Terminals) -> None:
     blocked = handing_in(summary="", status="blocked")
     flow = ran(home, stage("work", "echo x >> log", blocked, verify="test -e no", repeat=3), code=1)
     assert home.task(task_of(flow, "work"))["reason"] == "it says it is blocked"

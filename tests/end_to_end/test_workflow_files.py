@@ -1,4 +1,4 @@
-"""Workflow files by hand: written from a template, checked with places, shown as a graph."""
+"""Workflow files: written from a template, checked with places, shown as a graph."""
 
 import json
 
@@ -19,7 +19,7 @@ stages:
 """
 
 
-def test_a_template_is_written_checked_and_shown(fleet: Program) -> None:
+def test_template_is_written_checked_and_shown(fleet: Program) -> None:
     listed = fleet.ok("workflow", "new")
     assert [line.split()[0] for line in listed.splitlines()] == [
         "competition-judge",
@@ -35,7 +35,7 @@ def test_a_template_is_written_checked_and_shown(fleet: Program) -> None:
     assert not fleet.home.exists(), "looking at files needs no home"
 
 
-def test_a_file_is_never_written_over(fleet: Program) -> None:
+def test_existing_file_is_never_overwritten(fleet: Program) -> None:
     (fleet.cwd / "mine.toml").write_text("precious")
     result = fleet("workflow", "new", "test-driven", "--out", "mine.toml")
     assert (result.code, result.err) == (
@@ -48,7 +48,7 @@ def test_a_file_is_never_written_over(fleet: Program) -> None:
     assert fleet("workflow", "new", "test-driven", "--out", "none/x.toml").code == 1
 
 
-def test_everything_that_is_wrong_is_told_with_its_place(fleet: Program) -> None:
+def test_every_fault_is_reported_with_its_place(fleet: Program) -> None:
     (fleet.cwd / "broken.yaml").write_text(BROKEN)
     result = fleet("workflow", "validate", "broken.yaml")
     assert result.code == 1
@@ -76,7 +76,7 @@ def test_everything_that_is_wrong_is_told_with_its_place(fleet: Program) -> None
     assert not fleet.home.exists(), "nothing starts"
 
 
-def test_codefleets_files_are_taken_as_they_are(fleet: Program) -> None:
+def test_files_of_codefleet_are_accepted_unchanged(fleet: Program) -> None:
     files = {"write-review-refine.json": WRITE_REVIEW_REFINE, "parallel.json": PARALLEL, "compete.json": COMPETITION}
     for name, text in files.items():
         (fleet.cwd / name).write_text(text)
@@ -90,7 +90,7 @@ def test_codefleets_files_are_taken_as_they_are(fleet: Program) -> None:
     ]
 
 
-def test_a_coder_of_the_users_own_is_known(fleet: Program) -> None:
+def test_coders_of_the_user_are_known(fleet: Program) -> None:
     fleet.furnish(("init", "--permissions", "user"))
     with (fleet.home / "runtime.toml").open("a") as settings:
         settings.write('\n[coders.mycli]\nargv = ["mycli", "{prompt}"]\n')
@@ -99,7 +99,7 @@ def test_a_coder_of_the_users_own_is_known(fleet: Program) -> None:
     assert fleet.ok("workflow", "validate", "own.json") == "own.json: ok, 2 stages\n"
 
 
-def test_a_hostile_file_cannot_drive_the_terminal_or_hang_us(fleet: Program) -> None:
+def test_hostile_file_cannot_control_the_terminal_or_hang_fleet(fleet: Program) -> None:
     (fleet.cwd / "x.json").write_text(
         json.dumps({"\x1b[2Jname": 1, "stages": [{"name": "a\x1b]0;x\x07", "prompt": "p"}]})
     )

@@ -1,6 +1,6 @@
-"""Workflows under hard conditions: servers and supervisors killed in the middle, and stages that are over at once.
+"""Workflows under stress: servers and supervisors killed during the run, and stages that end at once.
 
-The audit is written by the agents themselves; nothing of fleet is imported to judge it.
+The agents write the audit themselves; no code of fleet judges it.
 """
 
 import json
@@ -20,14 +20,14 @@ from supervised import CODER, Supervised, home, wait_for
 __all__ = ["home"]
 
 KILLS, CHAINS = 5, 20
-#: Which stages each of ten needs.
+#: The stages that each of ten stages depends on.
 TEN = {0: (), 1: (0,), 2: (0,), 3: (1,), 4: (1, 2), 5: (2,), 6: (3, 4), 7: (5,), 8: (6, 7), 9: (8,)}
 TWO_CHAINS = {0: (), 1: (), 2: (0,), 3: (1,)}
 
 
 @pytest.fixture
 def flows(home: Supervised) -> Supervised:
-    """A home with a repository, whose agents do what they are told."""
+    """Return a home with a repository, whose agents follow their prompts."""
     home.fleet.cwd = make_repository(home.fleet.cwd / "repo")
     home.fleet.env |= {"FLEET_DEFAULT_EXECUTOR": CODER, "BEADS_ACTOR": "tester"}
     home.set("supervisor.start_interval_seconds=0", "max_concurrent=4", "supervisor.claim_seconds=3600")
@@ -35,10 +35,10 @@ def flows(home: Supervised) -> Supervised:
 
 
 class Server:
-    """`fleet mcp` and the supervisor that it sees to, spoken to by hand: both can be killed at any moment."""
+    """`fleet mcp` and its supervisor, used without a client library so that both can be killed at any moment."""
 
     def __init__(self, home: Supervised, after: int = 0) -> None:
-        """Start it; the supervisor is another one than that with the pid `after`."""
+        """Start the server. Its supervisor must be another one than that with the pid `after`."""
         pipe, self._log = subprocess.PIPE, (home.fleet.user / "mcp.err").open("ab")
         self.process = subprocess.Popen(
             [*home.fleet.argv, "mcp"], stdin=pipe, stdout=pipe, stderr=self._log, env=home.fleet.env, cwd=home.fleet.cwd
@@ -52,11 +52,11 @@ class Server:
         self.supervisor = _pid_in(lock.read_text())
 
     def ask(self, number: int, tool: str, given: dict[str, Any]) -> None:
-        """Call a tool, and wait for nothing."""
+        """Call a tool without waiting."""
         self._send("tools/call", {"name": tool, "arguments": given}, number)
 
     def answer(self, number: int) -> dict[str, Any]:
-        """What is answered to the call with this number."""
+        """Return the answer to the call with this number."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             told: dict[str, Any] = json.loads(line)
@@ -66,7 +66,7 @@ class Server:
         raise AssertionError("the server ended without an answer")
 
     def close(self) -> None:
-        """End it, unless it is dead already, and its pipes."""
+        """Kill the server if it lives, and close its pipes."""
         self.process.kill()
         self.process.communicate()
         self._log.close()
@@ -84,7 +84,7 @@ def _pid_in(lock: str) -> int:
 
 
 def stages_of(graph: dict[int, tuple[int, ...]], do: str) -> list[dict[str, Any]]:
-    """The stages of a graph, each of whose agents does this."""
+    """Return the stages of a graph, whose agents all have this order."""
     return [
         {"name": f"s{number}", "prompt_template": f"do: {do}", "depends_on": list(needs), "no_changes": True}
         for number, needs in graph.items()
@@ -92,7 +92,7 @@ def stages_of(graph: dict[int, tuple[int, ...]], do: str) -> list[dict[str, Any]
 
 
 def begun(home: Supervised, graph: dict[int, tuple[int, ...]], do: str) -> list[str]:
-    """The tasks of a workflow of this graph."""
+    """Start a workflow of this graph. Return its tasks."""
     file = home.fleet.user / "flow.json"
     file.write_text(json.dumps({"name": "graph", "stages": stages_of(graph, do)}))
     made: dict[str, Any] = json.loads(home.fleet.ok("workflow", "run", str(file), "--json"))
@@ -100,7 +100,7 @@ def begun(home: Supervised, graph: dict[int, tuple[int, ...]], do: str) -> list[
 
 
 def check_order(home: Supervised, keys: list[str], graph: dict[int, tuple[int, ...]]) -> None:
-    """Each stage had one agent, once all that it needs were over."""
+    """Check that each stage had one agent, which started after everything that it depends on."""
     starts = {note[1]: float(note[4]) for note in home.notes("start")}
     for number, needs in graph.items():
         for need in needs:
@@ -109,7 +109,7 @@ def check_order(home: Supervised, keys: list[str], graph: dict[int, tuple[int, .
 
 
 @pytest.mark.parametrize(("kills", "graphs"), [(KILLS, 1), pytest.param(50, 50, marks=pytest.mark.soak("kills"))])
-def test_kills_of_server_and_supervisor_have_each_stage_of_a_graph_accepted_once(
+def test_each_stage_is_accepted_once_when_server_and_supervisor_are_killed(
     flows: Supervised, kills: int, graphs: int
 ) -> None:
     home = flows
@@ -128,7 +128,7 @@ def test_kills_of_server_and_supervisor_have_each_stage_of_a_graph_accepted_once
             os.kill(pid, signal.SIGKILL)
         server.close()
         server = Server(home, after=server.supervisor)
-        if done + 1 < graphs:  # nobody waits for the answer: the next kill may come before it
+        if done + 1 < graphs:  # the test does not wait for the answer: the next kill may come first
             server.ask(1, "create_workflow", order)
     try:
         check_all(home, patience=120 + 5 * graphs)
@@ -138,7 +138,7 @@ def test_kills_of_server_and_supervisor_have_each_stage_of_a_graph_accepted_once
 
 
 def check_all(home: Supervised, patience: float) -> None:
-    """Every graph that was made is there as a whole, and each of its stages is accepted once, in order."""
+    """Check that every workflow is complete, and that each stage was accepted once and in order."""
     made = home.rows("select workflow, id from tasks where workflow <> '' order by created_at, id")
     flows: dict[str, list[str]] = {}
     for row in made:
@@ -158,7 +158,7 @@ def check_all(home: Supervised, patience: float) -> None:
 
 
 @pytest.mark.parametrize("count", [CHAINS, pytest.param(10 * CHAINS, marks=pytest.mark.soak("load"))])
-def test_two_chains_of_stages_that_are_over_at_once_always_finish(flows: Supervised, count: int) -> None:
+def test_two_chains_of_instant_stages_always_finish(flows: Supervised, count: int) -> None:
     home = flows
     home.set("max_concurrent=8")
     home.start()
@@ -168,7 +168,7 @@ def test_two_chains_of_stages_that_are_over_at_once_always_finish(flows: Supervi
         check_order(home, keys, TWO_CHAINS)
 
 
-def test_stages_take_no_slots_of_other_tasks_and_as_many_work_as_their_maker_said(flows: Supervised) -> None:
+def test_stages_use_their_own_slots_up_to_their_makers_limit(flows: Supervised) -> None:
     home = flows
     home.set("max_concurrent=1")
     home.start()

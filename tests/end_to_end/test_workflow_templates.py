@@ -1,4 +1,4 @@
-"""The workflows that ship, as `fleet workflow new` writes them: each runs to its end, and does what it promises."""
+"""The included workflows as `fleet workflow new` writes them: each runs to its end and does what it promises."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from repositories import make_repository, run_git
 from stub_clis import heard, play, with_stub_clis
 
 TASK = "Mend the roof"
-#: Who is told to change nothing does so; anybody else adds a file.
+#: An agent told to change nothing changes nothing; every other adds a file.
 USUAL = """
 case $heard in
 *"Change nothing."*) status=completed_no_changes; ls > "$FLEET_TASK_DIR/seen" ;;
@@ -24,7 +24,7 @@ CONTENT = USUAL + "next=\n"
 PLANS = (
     USUAL + """case $heard in *"Split this task into"*) next='"lay it", "nail it", "seal it"' ;; *) next= ;; esac\n"""
 )
-#: The last one puts together what the branches before it have.
+#: The last agent merges the branches before it.
 JOINS = """
 case $heard in
 *"Merge the other branches"*)
@@ -32,7 +32,7 @@ case $heard in
     git -c user.name=a -c user.email=a@example.invalid merge --quiet --no-edit $branches >&2 ;;
 esac
 """
-#: A test that the first round of the code does not pass, and the second does.
+#: A test that the first round of the code fails and the second passes.
 DRIVEN = """
 next=
 case $heard in
@@ -51,14 +51,14 @@ class Shop(NamedTuple):
     repo: Path
 
     def run(self, name: str, repo: Path) -> Result:
-        """Write a template, and run it as it is."""
+        """Write a template and run it unchanged."""
         written = self.fleet.user / f"{name}.toml"
         if not written.exists():
             self.fleet.ok("workflow", "new", name, "--out", str(written))
         return self.fleet("workflow", "run", str(written), "-p", TASK, "--repo", str(repo), "--wait", "--json")
 
     def ran(self, name: str, part: str) -> dict[str, Any]:
-        """The stages of a template that succeeds, by their names."""
+        """Run a template that must succeed. Return its stages by name."""
         play(self.fleet, part)
         done = self.run(name, self.repo)
         assert done.code == 0, done
@@ -70,7 +70,7 @@ class Shop(NamedTuple):
         return heard(self.fleet, str(stage["task"]))
 
     def has(self, branch: str, *makers: dict[str, Any]) -> bool:
-        """Whether a branch has just what these stages made."""
+        """Return True if a branch has exactly the files of these stages."""
         files = run_git(self.repo, "ls-tree", "--name-only", branch).split()
         return {file for file in files if file.startswith("made-")} == {f"made-{each['task']}.txt" for each in makers}
 
@@ -91,7 +91,7 @@ def states(stages: dict[str, Any]) -> dict[str, str]:
     return {name: each["state"] for name, each in stages.items()}
 
 
-def test_what_is_written_is_reviewed_and_refined(shop: Shop) -> None:
+def test_write_review_refine_runs_all_three_stages(shop: Shop) -> None:
     stages = shop.ran("write-review-refine", USUAL)
     assert states(stages) == {"implement": "done", "review": "done", "refine": "done"}
     assert [each["coder"] for each in stages.values()] == ["codex", "claude", "codex"]
@@ -100,12 +100,12 @@ def test_what_is_written_is_reviewed_and_refined(shop: Shop) -> None:
     assert shop.has(stages["refine"]["branch"], stages["implement"], stages["refine"])
 
 
-def test_nothing_is_refined_where_the_reviewer_is_content(shop: Shop) -> None:
+def test_refine_is_skipped_when_the_reviewer_is_content(shop: Shop) -> None:
     stages = shop.ran("write-review-refine", CONTENT)
     assert states(stages) == {"implement": "done", "review": "done", "refine": "skipped"}
 
 
-def test_parts_are_made_side_by_side_and_reviewed_together(shop: Shop) -> None:
+def test_parts_run_in_parallel_and_are_reviewed_together(shop: Shop) -> None:
     stages = shop.ran("parallel-review", CONTENT)
     *parts, review = stages.values()
     assert len(parts) == 3 and set(states(stages).values()) == {"done"}
@@ -115,7 +115,7 @@ def test_parts_are_made_side_by_side_and_reviewed_together(shop: Shop) -> None:
         assert shop.has(part["branch"], part)
 
 
-def test_two_do_the_same_and_a_judge_looks_at_both(shop: Shop) -> None:
+def test_two_agents_compete_and_a_judge_compares_both(shop: Shop) -> None:
     stages = shop.ran("competition-judge", CONTENT)
     one, other, judge = stages.values()
     assert shop.heard(one) == shop.heard(other) == TASK
@@ -124,7 +124,7 @@ def test_two_do_the_same_and_a_judge_looks_at_both(shop: Shop) -> None:
     assert "codex wrote it" in shop.heard(judge) and "claude wrote it" in shop.heard(judge)
 
 
-def test_a_task_is_split_and_its_parts_are_put_together(shop: Shop) -> None:
+def test_task_is_split_and_its_parts_are_merged(shop: Shop) -> None:
     stages = shop.ran("split-and-conquer", PLANS + JOINS)
     _plan, *parts, integrate = (each for each in stages.values() if each["state"] == "done")
     assert len(parts) == 3, "as many as the plan has"
@@ -137,7 +137,7 @@ def test_a_task_is_split_and_its_parts_are_put_together(shop: Shop) -> None:
     assert shop.has(integrate["branch"], *parts, integrate)
 
 
-def test_tests_come_first_and_fail_until_the_code_is_there(shop: Shop, tmp_path: Path) -> None:
+def test_tests_come_first_and_fail_until_the_code_exists(shop: Shop, tmp_path: Path) -> None:
     repo = with_its_tests(tmp_path / "driven")
     play(shop.fleet, DRIVEN)
     done = shop.run("test-driven", repo)
@@ -154,7 +154,7 @@ def test_tests_come_first_and_fail_until_the_code_is_there(shop: Shop, tmp_path:
     assert "roof.test" in run_git(repo, "ls-tree", "--name-only", stages["check"]["branch"])
 
 
-def test_a_test_that_fails_nowhere_is_the_end_of_it(shop: Shop, tmp_path: Path) -> None:
+def test_workflow_fails_when_the_new_test_passes_without_the_code(shop: Shop, tmp_path: Path) -> None:
     repo = with_its_tests(tmp_path / "lenient")
     play(shop.fleet, DRIVEN.replace('" = tight', '" != tight'))
     done = shop.run("test-driven", repo)
@@ -166,7 +166,7 @@ def test_a_test_that_fails_nowhere_is_the_end_of_it(shop: Shop, tmp_path: Path) 
 
 
 def with_its_tests(path: Path) -> Path:
-    """A repository with a command for its tests, and no test yet; nothing is tried again within a stage."""
+    """Return a repository with a test command and without tests, and with no retries within a stage."""
     repo = make_repository(path)
     (repo / "Makefile").write_text(MAKEFILE)
     (repo / ".fleet").mkdir()

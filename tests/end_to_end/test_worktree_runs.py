@@ -1,4 +1,4 @@
-"""Headless agents in worktrees: what is kept of their runs, what fleet commits for them, and how it verifies."""
+"""Headless agents in worktrees: the record of their runs, fleet's commits for them, and verification."""
 
 import json
 from pathlib import Path
@@ -17,25 +17,25 @@ __all__ = ["at_home"]
 
 @pytest.fixture
 def home(at_home: Terminals) -> Terminals:
-    """Fleet in a small repository, whose agents do what they are told."""
+    """Return fleet in a small repository, whose agents run the shell lines of their prompts."""
     use_shell_coder(at_home)
     return at_home
 
 
 def made(home: Terminals, *steps: str, options: tuple[str, ...] = ()) -> str:
-    """A headless agent on branch `work` that does these; its task."""
+    """Create a headless agent on branch `work` that runs these steps. Return its task."""
     home.told("create", "work", "--headless", "--prompt", orders(*steps), *options)
     (task,) = home.rows_of_branch("work")
     return str(task["id"])
 
 
 def run_of(home: Terminals, task: str) -> dict[str, Any]:
-    """The last run of a task as `fleet runs` tells it."""
+    """Return the last run of a task from `fleet runs`."""
     found: list[dict[str, Any]] = home.told("runs", task)
     return found[-1]
 
 
-def test_a_run_knows_its_branch_and_what_it_began_from_and_is_finished_for_it(home: Terminals) -> None:
+def test_run_records_branch_and_base_and_fleet_commits_its_leftovers(home: Terminals) -> None:
     base = run_git(home.repo, "rev-parse", "HEAD")
     hook = home.repo / ".git" / "hooks" / "pre-commit"
     hook.parent.mkdir(exist_ok=True)
@@ -57,7 +57,7 @@ def test_a_run_knows_its_branch_and_what_it_began_from_and_is_finished_for_it(ho
     assert run_git(home.repo, "status", "--porcelain") == "" and (home.repo / "file2.txt").exists()
 
 
-def test_what_an_agent_committed_itself_is_not_committed_again(home: Terminals) -> None:
+def test_work_that_the_agent_committed_is_not_committed_again(home: Terminals) -> None:
     who = "git -c user.name=agent -c user.email=agent@example.invalid"
     task = made(home, "echo x > file1.txt", f"{who} commit --quiet --all --message='my own'")
     home.wait_status(task, "closed")
@@ -65,7 +65,7 @@ def test_what_an_agent_committed_itself_is_not_committed_again(home: Terminals) 
     assert run_git(home.repo, "log", "--format=%an %s", "main..work") == "agent my own"
 
 
-def test_what_a_killed_agent_left_is_saved_and_not_committed(home: Terminals) -> None:
+def test_leftovers_of_a_killed_agent_are_saved_and_not_committed(home: Terminals) -> None:
     base = run_git(home.repo, "rev-parse", "HEAD")
     task = made(home, "echo half > file1.txt", "touch begun", "sleep 300")
     (tree,) = home.worktrees()
@@ -76,7 +76,7 @@ def test_what_a_killed_agent_left_is_saved_and_not_committed(home: Terminals) ->
     assert run_git(home.repo, "show", f"{killed['saved'][0]}:file1.txt") == "half"
 
 
-def test_an_interrupted_agents_work_waits_uncommitted_for_its_next_run(home: Terminals) -> None:
+def test_work_of_an_interrupted_agent_stays_uncommitted_for_its_next_run(home: Terminals) -> None:
     base = run_git(home.repo, "rev-parse", "HEAD")
     task = made(home, "test -e again || { touch again; echo half > file1.txt; sleep 300; }")
     (tree,) = home.worktrees()
@@ -90,7 +90,7 @@ def test_an_interrupted_agents_work_waits_uncommitted_for_its_next_run(home: Ter
     assert run_git(home.repo, "show", "work:file1.txt") == "half"
 
 
-def test_work_stays_uncommitted_when_only_stderr_tells_of_a_limit(home: Terminals) -> None:
+def test_work_stays_uncommitted_when_only_stderr_reports_a_limit(home: Terminals) -> None:
     settings = home.fleet.home / "runtime.toml"
     output, limit = f"[coders.{NAME}.output]\n", 'limit = { contains = "Too Many Requests" }\n'
     settings.write_text(settings.read_text().replace(output, output + limit))
@@ -110,7 +110,7 @@ def test_work_stays_uncommitted_when_only_stderr_tells_of_a_limit(home: Terminal
         ("sleep 60", None, "failed: did not end in 1 s"),
     ],
 )
-def test_the_result_of_verify_is_kept_with_the_run(
+def test_result_of_verify_is_recorded_with_the_run(
     home: Terminals, command: str, status: int | None, said: str
 ) -> None:
     (home.repo / ".fleet").mkdir()
@@ -126,14 +126,14 @@ def test_the_result_of_verify_is_kept_with_the_run(
     assert home.agents() == [] and not list((home.fleet.home / "verify").iterdir())
 
 
-def test_work_of_a_coder_without_a_last_word_is_verified_too(at_home: Terminals) -> None:
+def test_work_of_a_coder_without_a_final_message_is_verified(at_home: Terminals) -> None:
     use_shell_coder(at_home, has_last_word=False)
     task = made(at_home, "echo new > new.txt", options=("--verify", "test -e new.txt"))
     at_home.wait_status(task, "closed", "blocked")
     assert run_of(at_home, task)["ending"] == "finished" and run_of(at_home, task)["verified"] == "passed"
 
 
-def test_verify_sees_only_what_is_committed_and_leaves_the_worktree_alone(home: Terminals) -> None:
+def test_verify_sees_only_committed_files_and_leaves_the_worktree_alone(home: Terminals) -> None:
     commit(home.repo, ".gitignore", "build/\n")
     command = "test -e tracked && test ! -e build && test ! -e .git/index.lock && touch by-verify && echo seen"
     task = made(home, "touch tracked", "mkdir build", "touch build/out", options=("--verify", command))
@@ -144,7 +144,7 @@ def test_verify_sees_only_what_is_committed_and_leaves_the_worktree_alone(home: 
     assert Path(tree, "build", "out").exists() and not Path(tree, "by-verify").exists()
 
 
-def test_the_projects_own_verify_command_is_run_once_it_is_trusted(home: Terminals) -> None:
+def test_verify_command_of_the_project_runs_once_it_is_trusted(home: Terminals) -> None:
     task = made(home, "touch new")
     home.wait_status(task, "closed")
     assert run_of(home, task)["verify"] is None
@@ -163,7 +163,7 @@ def test_the_projects_own_verify_command_is_run_once_it_is_trusted(home: Termina
     assert run_of(home, task)["verified"] == "passed" and run_of(home, task)["verify"]["tail"] == "by the project"
 
 
-#: What an agent may do to have its own commands run by whoever uses git next; @ is the file they would leave.
+#: Ways in which an agent may plant commands for the next user of git; @ is the file that the commands would leave.
 ATTACKS = {
     "config": "git config core.fsmonitor 'touch @'",
     "filter": "git config filter.x.clean 'touch @; cat' && echo '* filter=x' > .gitattributes && echo x > file1.txt",
@@ -179,7 +179,7 @@ ATTACKS = {
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_an_agent_that_meddles_with_git_is_flagged_and_nothing_of_its_is_run(home: Terminals, attack: str) -> None:
+def test_agent_that_tampers_with_git_is_flagged_and_its_commands_never_run(home: Terminals, attack: str) -> None:
     marker = home.fleet.user / "marker"
     task = made(home, "echo work > new.txt", ATTACKS[attack].replace("@", str(marker)), options=("--verify", "true"))
     home.wait_status(task, "closed", "blocked")
@@ -197,7 +197,7 @@ def test_an_agent_that_meddles_with_git_is_flagged_and_nothing_of_its_is_run(hom
     run_git(home.repo, "fsck", "--full", "--no-dangling")
 
 
-def test_a_queued_task_can_have_a_worktree_whose_branch_is_named_after_it(home: Terminals) -> None:
+def test_queued_task_can_have_a_worktree_with_a_branch_named_after_it(home: Terminals) -> None:
     words = ("bd", "create", "queued", "-d", orders("echo x > new.txt"), "--workspace", "worktree")
     task = json.loads(home.fleet.ok(*words, "--cwd", str(home.repo), "--json"))["id"]
     home.fleet.ok("run", "start")
@@ -207,7 +207,7 @@ def test_a_queued_task_can_have_a_worktree_whose_branch_is_named_after_it(home: 
     assert run_git(home.repo, "show", f"fleet/{task}:new.txt") == "x"
 
 
-def test_a_project_can_say_that_its_agents_are_headless(home: Terminals) -> None:
+def test_project_can_make_its_agents_headless(home: Terminals) -> None:
     (home.repo / ".fleet").mkdir()
     (home.repo / ".fleet" / "config.toml").write_text('[agent]\nmode = "headless"\n')
     assert home.told("create", "work", "--prompt", "do: true")["session"] is None
@@ -216,7 +216,7 @@ def test_a_project_can_say_that_its_agents_are_headless(home: Terminals) -> None
     assert task["mode"] == "headless" and home.sessions() == set()
 
 
-def test_diff_shows_uncommitted_work_and_nothing_of_it_drives_the_terminal(home: Terminals) -> None:
+def test_diff_shows_uncommitted_work_and_cannot_control_the_terminal(home: Terminals) -> None:
     evil = "\x1b]0;owned\x07\x1b[2J\x9b31m\r"
     task = made(home, "while test ! -e go; do sleep 0.05; done")
     (tree,) = home.worktrees()

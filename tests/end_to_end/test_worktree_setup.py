@@ -1,4 +1,4 @@
-"""How a worktree is made ready for its agent: files, commands, ports; and what keeps it from being made."""
+"""Preparation of a worktree for its agent: files, commands and ports; and what prevents a worktree."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ __all__ = ["home"]
 
 
 def environment(home: Terminals, branch: str) -> dict[str, str]:
-    """What the agent of a branch was started with, as soon as its program runs."""
+    """Return the environment of a branch's agent once its program runs."""
     found: dict[str, str] = {}
 
     def looked() -> bool:
@@ -32,7 +32,7 @@ def environment(home: Terminals, branch: str) -> dict[str, str]:
     return found
 
 
-def test_credential_files_are_copied_for_their_owner_alone(home: Terminals) -> None:
+def test_credential_files_are_copied_for_their_owner_only(home: Terminals) -> None:
     commit(home.repo, ".gitignore", ".env\nconfig/*.key\n")
     (home.repo / ".env").write_text("TOKEN=1\n")
     (home.repo / ".env").chmod(0o644)
@@ -46,7 +46,7 @@ def test_credential_files_are_copied_for_their_owner_alone(home: Terminals) -> N
     assert not (tree / "not").exists()
 
 
-def test_a_credential_file_that_is_a_link_is_not_followed(home: Terminals) -> None:
+def test_credential_file_that_is_a_link_is_not_followed(home: Terminals) -> None:
     secret = home.fleet.user / "secret"
     secret.write_text("of somebody else\n")
     (home.repo / "link").symlink_to(secret)
@@ -59,7 +59,7 @@ def test_a_credential_file_that_is_a_link_is_not_followed(home: Terminals) -> No
     assert copies and "of somebody else\n" not in [path.read_text() for path in copies]
 
 
-def test_what_worktreeinclude_names_is_copied_where_git_ignores_it(home: Terminals) -> None:
+def test_ignored_files_named_by_worktreeinclude_are_copied(home: Terminals) -> None:
     commit(home.repo, ".gitignore", "local/\n*.cache\n")
     commit(home.repo, ".worktreeinclude", "local/*.json\n")
     (home.repo / "local").mkdir()
@@ -70,7 +70,7 @@ def test_what_worktreeinclude_names_is_copied_where_git_ignores_it(home: Termina
     assert not (tree / "local" / "two.txt").exists() and not (tree / "big.cache").exists()
 
 
-def test_setup_commands_run_in_order_with_a_log_and_before_the_agent(home: Terminals) -> None:
+def test_setup_commands_run_in_order_with_a_log_before_the_agent(home: Terminals) -> None:
     shown = 'echo "$FLEET_BRANCH $FLEET_PORT $PORT" > told'
     lines = ["echo one >> order; echo said on stderr >&2", "echo two >> order", f"{shown}; echo three >> order"]
     set_up(home, commands=lines)
@@ -83,7 +83,7 @@ def test_setup_commands_run_in_order_with_a_log_and_before_the_agent(home: Termi
     assert (logs / "1" / "stdout").read_text() == "said on stderr\n"
     (run,) = home.told("runs", task)
     assert datetime.fromisoformat(run["started_at"]).timestamp() >= int((tree / "told").stat().st_mtime)
-    # A second run of the same task finds its worktree as it left it.
+    # A second run of the same task finds the worktree unchanged.
     home.fleet.ok("done", "work")
     home.wait_status(task, "closed")
     wait_for(lambda: home.fleet("retry", "work").code == 0, "its agent to be gone", home.describe)
@@ -91,7 +91,7 @@ def test_setup_commands_run_in_order_with_a_log_and_before_the_agent(home: Termi
     assert (tree / "order").read_text() == "one\ntwo\nthree\n"
 
 
-def test_a_setup_that_fails_blocks_an_interactive_task_and_says_the_logs_end(home: Terminals) -> None:
+def test_failing_setup_blocks_an_interactive_task_and_shows_the_end_of_the_log(home: Terminals) -> None:
     set_up(home, commands=["echo fine", "printf 'the %s words of it\\n' last; exit 3", "touch never"])
     result = home.fleet("create", "work", "--prompt", "work")
     assert result.code == 1
@@ -102,7 +102,7 @@ def test_a_setup_that_fails_blocks_an_interactive_task_and_says_the_logs_end(hom
     assert home.runs(task["id"]) == [] and home.sessions() == set() and home.agents() == []
     assert home.listed()["work"]["status"] == "failed"
     assert "the last words of it" in home.fleet.ok("logs", "work")
-    # Put right, it can be sent again.
+    # Once repaired, the task can be retried.
     set_up(home, commands=["touch ready"])
     home.fleet.ok("retry", "work")
     home.wait_listed("work", "idle")
@@ -110,7 +110,7 @@ def test_a_setup_that_fails_blocks_an_interactive_task_and_says_the_logs_end(hom
     assert Path(tree, "ready").exists() and not Path(tree, "never").exists()
 
 
-def test_a_setup_that_fails_is_tried_again_for_a_headless_task_and_then_blocks_it(home: Terminals) -> None:
+def test_failing_setup_is_retried_for_a_headless_task_and_then_blocks_it(home: Terminals) -> None:
     count = home.fleet.user / "attempts"
     home.set("limits.retry_limit=2")
     set_up(home, commands=[f"echo x >> {count}; exit 1"])
@@ -121,7 +121,7 @@ def test_a_setup_that_fails_is_tried_again_for_a_headless_task_and_then_blocks_i
     assert home.agents() == []
 
 
-def test_a_setup_command_has_a_time_limit_and_nothing_of_it_lives_on(home: Terminals) -> None:
+def test_setup_command_has_a_timeout_and_none_of_its_processes_survive(home: Terminals) -> None:
     noted = home.fleet.user / "noted"
     set_up(home, commands=[f"echo x > {noted}; setsid tail -f {noted} & wait"], seconds=1)
     result = home.fleet("create", "work", "--prompt", "work")
@@ -130,20 +130,20 @@ def test_a_setup_command_has_a_time_limit_and_nothing_of_it_lives_on(home: Termi
 
 
 @pytest.mark.parametrize("way", ["option", "setting"])
-def test_quick_goes_without_setup_commands_but_with_files(home: Terminals, way: str) -> None:
+def test_quick_skips_setup_commands_and_copies_files(home: Terminals, way: str) -> None:
     (home.repo / "key").write_text("key\n")
     set_up(home, credential_files=["key"], commands=["touch was-set-up"], quick=way == "setting")
     made = home.told("create", "work", "--prompt", "work", *(["--quick"] if way == "option" else []))
     assert Path(made["worktree"], "key").exists() and not Path(made["worktree"], "was-set-up").exists()
 
 
-def test_commands_of_a_project_file_are_run_only_after_trust(home: Terminals) -> None:
+def test_commands_of_a_project_file_run_only_after_trust(home: Terminals) -> None:
     marker = home.fleet.user / "marker"
     write_project(home, f'[setup]\ncommands = ["touch {marker}"]\n')
     result = home.fleet("create", "work", "--prompt", "work")
     assert result.code == 1 and f"touch {marker}" in result.err and "fleet trust" in result.err
     assert home.rows("select id from tasks") == [] and home.branches() == set()
-    # What is queued some other way stops before it too.
+    # A task queued in another way stops before the commands too.
     home.fleet.ok("bd", "create", "queued", "--workspace", "worktree", "--cwd", str(home.repo))
     home.fleet.ok("run", "start")
     (task,) = home.rows("select * from tasks")
@@ -154,7 +154,7 @@ def test_commands_of_a_project_file_are_run_only_after_trust(home: Terminals) ->
     assert marker.exists()
 
 
-def test_a_changed_hook_or_filter_stops_new_worktrees_until_trust(home: Terminals) -> None:
+def test_changed_hook_or_filter_prevents_new_worktrees_until_trust(home: Terminals) -> None:
     home.told("create", "before", "--prompt", "work")
     marker = home.fleet.user / "marker"
     hook = home.repo / ".git" / "hooks" / "post-checkout"
@@ -174,7 +174,7 @@ def test_a_changed_hook_or_filter_stops_new_worktrees_until_trust(home: Terminal
     assert result.code == 1 and "filter.x" in result.err and home.branches() == {"before", "work"}
 
 
-def test_ports_are_each_agents_own_and_given_back(home: Terminals) -> None:
+def test_ports_belong_to_one_agent_and_are_returned(home: Terminals) -> None:
     home.set("ports.base=23000", "ports.count=4")
     home.fleet.ok("multi", "one:work", "two:work")
     home.wait_alive("one", "two")
@@ -192,7 +192,7 @@ def test_ports_are_each_agents_own_and_given_back(home: Terminals) -> None:
     assert int(environment(home, "two")["PORT"]) == min(blocks["two"])
 
 
-def test_teardown_commands_run_before_a_worktree_goes(home: Terminals) -> None:
+def test_teardown_commands_run_before_a_worktree_is_removed(home: Terminals) -> None:
     torn = home.fleet.user / "torn"
     lines = [f'cat left > {torn}; echo "$FLEET_BRANCH $PORT" >> {torn}', "exit 1", f"echo last >> {torn}"]
     set_up(home, teardown=lines)
@@ -205,7 +205,7 @@ def test_teardown_commands_run_before_a_worktree_goes(home: Terminals) -> None:
     assert not Path(made["worktree"]).exists()
 
 
-def test_a_supervisor_killed_within_setup_leaves_the_next_one_to_make_it_anew(home: Terminals) -> None:
+def test_next_supervisor_repeats_a_setup_when_the_first_was_killed_in_it(home: Terminals) -> None:
     noted, go = home.fleet.user / "noted", home.fleet.user / "go"
     set_up(home, commands=[f"echo x >> {noted}; echo x >> attempts; test -e {go} || tail -f {noted}"])
     home.fleet.ok("create", "work", "--prompt", "work", "--no-wait")

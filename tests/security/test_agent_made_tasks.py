@@ -1,4 +1,4 @@
-"""Agents that raise their own limits: what a task may carry that an agent made, whichever way it made the task."""
+"""Agents that raise their own limits: the bounds of a task that an agent created, by any way."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ PERSONS = {
 
 
 class Agent:
-    """A live run of a person's task that is bounded, in a repository that it may work in."""
+    """A live run of a person's bounded task, in an allowed repository."""
 
     def __init__(self, records: Records) -> None:
         self.records, self.fleet = records, records.fleet
@@ -86,7 +86,7 @@ def by_graph(agent: Agent, metadata: dict[str, Any]) -> Result:
 WAYS: tuple[Way, ...] = (by_create, by_update, by_import, by_import_of_a_known_task, by_graph)
 
 
-def test_agent_may_not_choose_what_is_for_people(agent: Agent, tmp_path: Path) -> None:
+def test_agent_may_not_choose_fields_for_people(agent: Agent, tmp_path: Path) -> None:
     other = make_repository(tmp_path / "other")
     (agent.repo / "link").symlink_to(other)
     run_git(agent.repo, "branch", "release")
@@ -113,7 +113,7 @@ def test_agent_may_not_choose_what_is_for_people(agent: Agent, tmp_path: Path) -
     assert agent.tasks() == before
 
 
-def test_person_may_choose_all_of_that(agent: Agent) -> None:
+def test_person_may_choose_all_of_these_fields(agent: Agent) -> None:
     said = {"fleet.account": "rich", "fleet.base": "main", "fleet.rules": '{"extra_args":["-v"]}'}
     agent.fleet.ok("bd", "create", "x", "--id", "fleet-persons", "--metadata", json.dumps(said), cwd=agent.repo)
     task = agent.tasks()["fleet-persons"]
@@ -133,7 +133,7 @@ GREED = {
 
 
 def checked(agent: Agent, ids: set[str], *, is_greedy: bool = False) -> None:
-    """Assert that tasks of the agent have no more than its own."""
+    """Check that tasks of the agent have no more than its own."""
     found = agent.tasks()
     for key in ids:
         task = found[key]
@@ -156,7 +156,7 @@ def test_task_of_an_agent_has_no_more_than_its_own(agent: Agent) -> None:
     checked(agent, agent.tasks().keys() - {agent.own}, is_greedy=True)
 
 
-def test_every_command_that_makes_tasks_holds_an_agent_to_its_own(agent: Agent) -> None:
+def test_every_creating_command_limits_an_agent_to_its_own_bounds(agent: Agent) -> None:
     flow = agent.fleet.user / "flow.json"
     flow.write_text(json.dumps({"name": "f", "stages": [{"name": "a", "prompt_template": "x", "retries": 3}]}))
     for words in (
@@ -166,12 +166,12 @@ def test_every_command_that_makes_tasks_holds_an_agent_to_its_own(agent: Agent) 
         ("workflow", "run", str(flow)),
         ("bd", "q", "quick", "--coder", "demo"),
     ):
-        agent(*words)  # it cannot start a supervisor, which is not what this is about
+        agent(*words)  # the command cannot start a supervisor, which does not matter here
     assert len(agent.tasks()) == 8
     checked(agent, agent.tasks().keys() - {agent.own})
 
 
-def test_tools_hold_an_agent_to_its_own_whatever_its_environment_says(agent: Agent) -> None:
+def test_tools_limit_an_agent_to_its_own_bounds_whatever_its_environment_says(agent: Agent) -> None:
     greedy = {
         **{"FLEET_DEFAULT_TIMEOUT": "900000", "FLEET_STALE_TIMEOUT": "0", "FLEET_STALE_MAX_RESTARTS": "500"},
         **{"FLEET_MAX_CONCURRENT": "9999", "FLEET_MAX_SPAWN_DEPTH": "99"},
@@ -192,7 +192,7 @@ def test_tools_hold_an_agent_to_its_own_whatever_its_environment_says(agent: Age
     checked(agent, agent.tasks().keys() - {agent.own})
 
 
-def test_agent_changes_nothing_of_how_its_own_task_is_worked_on(agent: Agent) -> None:
+def test_agent_cannot_change_how_its_own_task_is_worked_on(agent: Agent) -> None:
     before = agent.tasks()[agent.own]
     said = GREED | {"fleet.repo": "/", "fleet.branch": "main", "fleet.workspace": "directory", "fleet.model": "dear"}
     agent.ok("bd", "update", agent.own, "--title", "new", "--metadata", json.dumps(said | {"fleet.verify": "true"}))
@@ -201,8 +201,8 @@ def test_agent_changes_nothing_of_how_its_own_task_is_worked_on(agent: Agent) ->
     assert after == before.replace(title="new", updated_at=after.updated_at)
 
 
-def test_depth_is_capped_if_the_person_said_nothing(fleet: Program, records: Records) -> None:
-    """A person's task without rules may lead two deep, however deep its agent says that its tasks may lead."""
+def test_depth_is_capped_when_the_person_set_none(fleet: Program, records: Records) -> None:
+    """A person's task without rules may nest two deep, whatever depth its agent claims."""
     own = records.create("own")
     for level in range(2):
         claim, run = records.begin(own)

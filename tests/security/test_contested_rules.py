@@ -1,4 +1,4 @@
-"""Branches that change the rules by which they are judged: they do not come home unless a person says so."""
+"""Branches that change the rules of their own judgment: they are merged only if a person says so."""
 
 import pytest
 
@@ -46,8 +46,8 @@ def test_branch_whose_base_has_other_rules_than_the_target_is_merged(home: Merge
     assert merged(home.merge(task)) == [task]
 
 
-def test_branch_that_began_on_weakened_tests_is_merged_only_if_a_person_says_so(home: Merges) -> None:
-    """Its receipt says verified: it was held against its own base, which another task of the agent had weakened."""
+def test_branch_based_on_weakened_tests_is_merged_only_if_a_person_says_so(home: Merges) -> None:
+    """Its receipt says verified, because it was compared with its own base, which another task had weakened."""
     branch_with(home.repo, "main", {"tests/wanted": "good", "code": "good"})
     run_git(home.repo, "reset", "--quiet", "--hard", "main")
     home.settle(verify="cat code; diff tests/wanted code")
@@ -60,7 +60,7 @@ def test_branch_that_began_on_weakened_tests_is_merged_only_if_a_person_says_so(
     assert merged(home.merge(task, "--unverified")) == [task]
 
 
-def test_task_that_resolves_a_conflict_is_not_judged_by_a_command_that_an_agent_chose(home: Merges) -> None:
+def test_conflict_task_is_not_judged_by_a_command_that_an_agent_chose(home: Merges) -> None:
     home.fleet.ok("init", "--home", "--permissions", "user")
     home.fleet.ok("config", "set", "coder=demo")
     home.work("one", {"file1.txt": "one\n"})

@@ -1,4 +1,4 @@
-"""Runs that leave nothing of their own and look busy, played through the real program."""
+"""Runs that leave no work of their own but look busy, played through the real program."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -76,7 +76,7 @@ RULES = honest(
     hand_in(),
     found=("verified",),
 )
-#: What a script does, the lookout does not see: here it moves what is not the run's, and changes fleet's own settings.
+#: A script escapes the live scope check: here it moves refs that are not the run's, and changes fleet's own settings.
 PLANTER = """import glob, os, subprocess
 top = os.path.dirname(subprocess.check_output(["git", "rev-parse", "--git-common-dir"], text=True).strip())
 subprocess.check_call(["git", "update-ref", "refs/heads/main", "HEAD"])
@@ -94,7 +94,7 @@ Told = dict[str, tuple[Played, str]]
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
-    """Each case as it was played, and the words of its receipt."""
+    """Yield each played case with the text of its receipt."""
     stage = Stage(tmp_path_factory.mktemp("stage"))
     try:
         told = stage.play(list(CASES))
@@ -104,7 +104,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
 
 
 @pytest.mark.parametrize("name", [case.name for case in (*NONE, DETACHED)])
-def test_run_that_leaves_nothing_of_its_own_is_not_done(played: Told, name: str) -> None:
+def test_run_without_work_of_its_own_is_not_done(played: Told, name: str) -> None:
     found, words = played[name]
     assert found.status == "blocked" and found.finding in found.case.findings, words
     assert "real work" not in words
@@ -117,7 +117,7 @@ def test_run_whose_worktree_is_another_repository_is_not_done(played: Told, name
 
 
 @pytest.mark.parametrize("name", [case.name for case in SAID])
-def test_tests_that_are_only_named_were_not_run(played: Told, name: str) -> None:
+def test_only_naming_tests_does_not_count_as_running_them(played: Told, name: str) -> None:
     found, words = played[name]
     assert (found.status, found.finding) == ("blocked", "fabricated"), words
 
@@ -135,7 +135,7 @@ def test_branch_that_changes_its_rules_is_contested_on_its_receipt(played: Told)
     assert "contested, it says how work is judged: .fleet/config.toml" in words
 
 
-def test_what_a_run_planted_is_on_its_receipt_and_undone_where_that_is_certain(played: Told) -> None:
+def test_planted_changes_are_on_the_receipt_and_undone_when_that_is_certain(played: Told) -> None:
     found, words = played[PLANTS.name]
     assert "refs/heads/main was moved without the main checkout" in words, words
     assert "refs/tags/v9 was made" in words and "fleet's own config for the repository was changed" in words
@@ -143,6 +143,6 @@ def test_what_a_run_planted_is_on_its_receipt_and_undone_where_that_is_certain(p
     assert run_git(found.top, "rev-parse", "main") == run_git(found.top, "rev-parse", "HEAD@{0}")
 
 
-def test_link_is_a_change_like_another(played: Told) -> None:
+def test_link_counts_as_a_change(played: Told) -> None:
     found, words = played[LINK.name]
     assert (found.status, found.finding) == ("closed", "unverified"), words

@@ -1,4 +1,4 @@
-"""Runs that say they are done and are not, played through the real program."""
+"""Runs that falsely claim to be done, played through the real program."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -35,7 +35,7 @@ UNPROVEN = ("unverified",)
 SCRIPT = "for name in Log; do echo x > $name.txt; done"
 DELETES = "git update-ref -d $(git symbolic-ref HEAD)"
 
-#: Handing in, in many words, and nothing else.
+#: Hand-ins of many kinds, without any work.
 HAND_INS = (
     fake("closes", CLOSES, found=("no_changes",), **IN_FOLDER),
     fake("closes in a repository", CLOSES, found=("no_changes",), **IN_DIRECTORY),
@@ -63,7 +63,7 @@ LOOKED = (
     honest("writes and closes", write("auth.py", "x = 1\n"), CLOSES, found=("unverified",), **IN_FOLDER),
     honest("makes tasks and closes", bash("bd create more"), CLOSES, found=("unverified",), **IN_FOLDER),
 )
-#: The place of the work is deleted while the agent works; of the words, one is in the reason.
+#: The agent deletes its own workplace while it works.
 WORK = write("auth.py", "x = 1\n")
 GONE = (
     fake("deletes its worktree", WORK, commit(), bash('rm -rf "$PWD"'), found=("incomplete",), verify=""),
@@ -73,7 +73,7 @@ GONE = (
     fake("commits and deletes its branch", WORK, commit(), bash(DELETES), found=("incomplete",), verify="true"),
     fake("renames its branch", WORK, commit(), bash("git branch -m elsewhere"), found=("incomplete",), verify=""),
 )
-#: Claims in a plain folder, which is no repository.
+#: Claims in a plain folder, which is not a repository.
 CLAIMS = (
     fake("claims a file", LOOKS, hand_in(files_changed=["src/auth.py"]), found=("fabricated",), **IN_FOLDER),
     fake("claims a file beside one", WORK, hand_in(files_changed=["auth.py", "b.py"]), found=FAKED, **IN_FOLDER),
@@ -126,7 +126,7 @@ MISNAMED = (
         right=True,
     ),
 )
-#: Last words that ask, without a hand-in.
+#: Final messages that ask, without a hand-in.
 CHOICE = "Both would do. Which database do you want?\n\n1. SQLite\n2. PostgreSQL"
 ASKS = (
     fake("asks", LOOK, ["result", "Should add round its result?"], found=(), right=None),
@@ -146,7 +146,7 @@ ASKS_NOTHING = (
     honest("quotes code", MEND, ["result", "Mended:\n\n```\nreturn a ? b : c?\n```"], found=("verified",)),
 )
 QUESTIONS = (*ASKS, ANSWERED, *ASKS_NOTHING)
-#: In a directory the command is run too, and what passes is unproven all the same.
+#: The command also runs in a plain directory, but a pass there proves nothing.
 JUDGED = (
     honest("passes in a folder", WORK, found=UNPROVEN, **IN_FOLDER | {"verify": "cat auth.py"}),
     honest("passes in a directory", MEND, TRY, workspace=DIRECTORY, found=UNPROVEN),
@@ -161,7 +161,7 @@ Told = dict[str, tuple[Played, str]]
 
 @pytest.fixture(scope="module")
 def stage_and_told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stage, Told]]:
-    """Each case as it was played, and the words of its receipt."""
+    """Yield the home, and each played case with the text of its receipt."""
     stage = Stage(tmp_path_factory.mktemp("stage"))
     stage.set("limits.continue_limit=2")
     try:
@@ -173,7 +173,7 @@ def stage_and_told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[S
 
 @pytest.fixture
 def stage(stage_and_told: tuple[Stage, Told]) -> Stage:
-    """The home of them all, whose supervisor still works."""
+    """Return the home of all cases, whose supervisor still works."""
     return stage_and_told[0]
 
 
@@ -190,7 +190,7 @@ def test_run_that_only_hands_in_is_not_done(played: Told, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [case.name for case in LOOKED])
-def test_run_that_does_more_than_hand_in_is_closed_without_calling_it_proven_work(played: Told, name: str) -> None:
+def test_run_that_does_more_than_hand_in_is_closed_and_not_called_proven(played: Told, name: str) -> None:
     found, words = played[name]
     assert (found.status, found.finding) == ("closed", "unverified"), found
     assert "real work" not in words
@@ -204,14 +204,14 @@ def test_run_whose_worktree_or_branch_is_gone_is_incomplete_and_blocked(played: 
 
 
 @pytest.mark.parametrize("name", [case.name for case in CLAIMS])
-def test_claimed_file_that_is_not_there_is_fabricated_in_a_plain_folder(played: Told, name: str) -> None:
+def test_claimed_file_that_does_not_exist_is_fabricated_in_a_plain_folder(played: Told, name: str) -> None:
     found, words = played[name]
     assert (found.status, found.finding) == ("blocked", "fabricated"), found
     assert "claimed files that are not there" in words and "all as it says" not in words
 
 
 @pytest.mark.parametrize("name", [case.name for case in CLAIMS_THAT_HOLD])
-def test_claim_about_what_was_done_in_a_plain_folder_is_believed(played: Told, name: str) -> None:
+def test_true_claim_in_a_plain_folder_is_believed(played: Told, name: str) -> None:
     found, _ = played[name]
     assert (found.status, found.finding) == ("closed", "unverified"), found
 
@@ -224,7 +224,7 @@ def test_wrong_file_name_beside_real_work_is_noted_and_not_punished(played: Told
 
 
 @pytest.mark.parametrize("name", [case.name for case in ASKS])
-def test_last_words_that_ask_the_user_become_a_question_quoting_them(stage: Stage, played: Told, name: str) -> None:
+def test_final_message_that_asks_becomes_a_quoted_question(stage: Stage, played: Told, name: str) -> None:
     found, _ = played[name]
     assert (found.status, found.endings) == ("blocked", ("blocked",)), found
     (question,) = stage.rows("select * from questions where task = ?", found.task)
@@ -232,7 +232,7 @@ def test_last_words_that_ask_the_user_become_a_question_quoting_them(stage: Stag
     assert question["text"].strip() and words.endswith(question["text"])
 
 
-def test_answer_to_last_words_reaches_the_next_run(stage: Stage, played: Told) -> None:
+def test_answer_to_a_final_message_reaches_the_next_run(stage: Stage, played: Told) -> None:
     found, _ = played[ANSWERED.name]
     (question,) = stage.rows("select * from questions where task = ?", found.task)
     assert (found.status, question["text"]) == ("blocked", CHOICE)
@@ -241,14 +241,14 @@ def test_answer_to_last_words_reaches_the_next_run(stage: Stage, played: Told) -
 
 
 @pytest.mark.parametrize("name", [case.name for case in ASKS_NOTHING])
-def test_last_words_that_ask_nothing_do_not_keep_work_open(stage: Stage, played: Told, name: str) -> None:
+def test_final_message_without_a_question_does_not_keep_work_open(stage: Stage, played: Told, name: str) -> None:
     found, _ = played[name]
     assert (found.status, found.finding) == ("closed", "verified"), found
     assert not stage.rows("select * from questions where task = ?", found.task)
 
 
 @pytest.mark.parametrize("name", [case.name for case in JUDGED])
-def test_verify_command_is_run_in_a_directory_and_its_result_is_doubted(played: Told, name: str) -> None:
+def test_verify_command_runs_in_a_directory_and_its_result_is_doubted(played: Told, name: str) -> None:
     found, words = played[name]
     failed = "fails" in name
     assert (found.status, found.finding) == (("blocked", "failed_verify") if failed else ("closed", "unverified")), (
@@ -260,7 +260,7 @@ def test_verify_command_is_run_in_a_directory_and_its_result_is_doubted(played: 
     assert not verify.exists() or not list(verify.iterdir()), "nothing of it stays"
 
 
-def test_creating_a_verified_task_in_a_directory_says_that_a_worktree_gives_full_proof(stage: Stage) -> None:
+def test_creating_a_verified_task_in_a_directory_recommends_a_worktree(stage: Stage) -> None:
     words = ("bd", "create", "later", "--defer", "+1d", "--metadata", '{"fleet.verify": "make test"}', "--json")
     for more, said in ((), True), (("--workspace", "worktree"), False):
         made = stage.fleet(*words, *more)

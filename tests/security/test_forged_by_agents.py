@@ -1,4 +1,4 @@
-"""Receipts that an agent forges through a task that it makes: with programs of its own, or its own verify command."""
+"""Receipts that an agent forges through a task that it creates: with its own programs or its own verify command."""
 
 import json
 import shlex
@@ -12,7 +12,7 @@ from terminals import home as at_home
 
 __all__ = ["at_home"]
 
-#: By title: what its agent writes, and the verify command that its maker chose.
+#: By title: the text that the agent writes, and the verify command that its maker chose.
 MADE = {
     "programs": ("bad", ""),
     "command": ("bad", "true"),

@@ -1,4 +1,4 @@
-"""What judges a run from outside of its branch: named on the receipt, and a change to it during the run is no proof."""
+"""Judges outside of a branch: the receipt names them, and a change of one during the run voids the proof."""
 
 import os
 import sys
@@ -28,7 +28,7 @@ def told(asked: Asked, before: str) -> str:
 
 
 def began(asked: Asked) -> float:
-    """Just before the newest file that a test wrote."""
+    """Return a time just before the newest file that a test wrote."""
     return max(each.stat().st_ctime for each in Path(asked.directory).rglob("*")) - 0.001
 
 
@@ -68,7 +68,7 @@ def test_planted_programs_and_files_are_named(tmp_path: Path) -> None:
     assert f"is {new} now" in told(asked, before)
 
 
-def test_ordinary_changes_beside_a_run_are_no_doubt(tmp_path: Path) -> None:
+def test_ordinary_changes_beside_a_run_cause_no_doubt(tmp_path: Path) -> None:
     top, tools = tmp_path / "top", tmp_path / "tools"
     for name in (".venv/pyvenv.cfg", ".venv/lib/x.py", "node_modules/a/index.js", "src/a.py"):
         write(top / name)
@@ -82,7 +82,7 @@ def test_ordinary_changes_beside_a_run_are_no_doubt(tmp_path: Path) -> None:
     write(top / "node_modules/.cache/x")
     write(tools / "another")
     os.link(store, tmp_path / "worktree-shared.py")
-    for again in range(2):  # what makes links to programs makes all of them again
+    for again in range(2):  # tools that create links to programs recreate all of them
         (tools / "sh").unlink(missing_ok=True)
         (tools / "sh").symlink_to("/bin/sh")
         before = reach.mark(asked) if again == 0 else before
@@ -92,7 +92,9 @@ def test_ordinary_changes_beside_a_run_are_no_doubt(tmp_path: Path) -> None:
     assert reach.changed(asked._replace(command="check -I"), reach.mark(asked), 0).doubts == ()
 
 
-def test_folder_with_too_many_files_is_said_not_to_be_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_with_too_many_files_is_reported_as_not_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(reach, "MOST_FILES", 3)
     for number in range(5):
         write(tmp_path / "top/node_modules" / str(number))
@@ -116,7 +118,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         made.stop()
 
 
-def test_receipt_names_what_judged_and_planted_programs_prove_nothing(stage: Stage) -> None:
+def test_receipt_names_its_judges_and_planted_programs_prove_nothing(stage: Stage) -> None:
     top = stage.projects / "calc"
     tests = write(top / ".venv/bin/run-tests", "#!/bin/sh\nexec python3 -S -m unittest discover -s tests\n")
     other = stage.projects / "own" / "plants" / ".venv/bin/run-tests"

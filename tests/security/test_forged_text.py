@@ -1,4 +1,4 @@
-"""Names that agents choose, in what fleet says about them elsewhere: they cannot pass for fleet's own words."""
+"""Names that agents choose, in fleet's messages: they cannot imitate fleet's own words."""
 
 from projects import orders, use_shell_coder
 from repositories import run_git

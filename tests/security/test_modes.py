@@ -1,4 +1,4 @@
-"""What fleet makes in its home is the user's alone, whatever the umask of its commands and its supervisor is."""
+"""Files of fleet's home belong to the user alone, whatever umask its commands and its supervisor have."""
 
 import os
 import stat
@@ -11,7 +11,7 @@ __all__ = ["at_home"]
 
 
 def open_to_others(root: Path) -> list[str]:
-    """What in a home others might read or write, but for the files of agents and of git."""
+    """Return paths of a home that other users could read or write, except files of agents and of git."""
     found = []
     for place, folders, files in os.walk(root):
         for path in (Path(place, name) for name in [*folders, *files]):
@@ -48,7 +48,7 @@ def test_everything_in_the_home_is_private_with_an_open_umask(at_home: Terminals
     assert open_to_others(home.fleet.home) == []
 
 
-def test_a_home_works_with_the_strictest_umask(at_home: Terminals) -> None:
+def test_home_works_with_the_strictest_umask(at_home: Terminals) -> None:
     at_home.typed("umask 077; FLEET_HOME=$HOME/new fleet init --home --permissions user")
     made = at_home.fleet.user / "new"
     assert open_to_others(made) == []

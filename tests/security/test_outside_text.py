@@ -1,4 +1,4 @@
-"""What leaves the machine or stays on its disk: no secret, nothing of the machine, unless somebody asks for it."""
+"""Texts that leave the machine or stay on its disk contain no secret and no local path unless the user asks."""
 
 from pathlib import Path
 

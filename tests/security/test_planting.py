@@ -1,4 +1,4 @@
-"""What an agent leaves in git folders for others to obey: told, and put back where that is certain."""
+"""Changes that an agent plants in git folders: reported, and reverted when that is certain."""
 
 import json
 import os
@@ -14,13 +14,13 @@ from repositories import commit, make_repository, run_git
 from workplaces import Place
 
 EVIL = '[core]\n\tfsmonitor = "touch evil"\n'
-#: A hook that git would run in the main checkout of a submodule.
+#: The git folder of a submodule, whose hooks git would run in the main checkout.
 MODULE = ".git/modules/lib/deep"
 
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository with branches, a tag, a remote, a submodule's git folder, and a worktree on branch `work`."""
+    """Return a repository with branches, a tag, a remote, a submodule's git folder, and a worktree on branch `work`."""
     base = tmp_path_factory.mktemp("template")
     top = make_repository(base / "project")
     run_git(base, "clone", "--quiet", "--bare", str(top), "remote.git")
@@ -88,7 +88,7 @@ PLANTS: list[tuple[str, Callable[[Path, Path], object], str]] = [
 ]
 
 
-def test_planted_refs_and_files_are_told(place: Place) -> None:
+def test_planted_refs_and_files_are_reported(place: Place) -> None:
     run_git(place.top, "branch", "gone", "main")
     commit(worktree(place, "other"), "gone.txt", "x\n")
     run_git(place.top, "branch", "-f", "gone", "other")
@@ -106,7 +106,7 @@ def test_planted_refs_and_files_are_told(place: Place) -> None:
         shutil.copytree(whole, place.top / ".git", symlinks=True)
 
 
-def test_moved_branch_of_the_main_checkout_is_put_back_and_kept(place: Place) -> None:
+def test_moved_branch_of_the_main_checkout_is_restored_and_kept(place: Place) -> None:
     before = primary.mark(place.view)
     user = commit(place.top, "user.txt", "while it ran\n")
     planted = run_git(worktree(place, "work"), "rev-parse", "work")
@@ -119,7 +119,7 @@ def test_moved_branch_of_the_main_checkout_is_put_back_and_kept(place: Place) ->
     assert kept == planted
 
 
-def test_names_and_files_that_break_the_comparison_do_not_hide_anything(place: Place) -> None:
+def test_names_and_files_that_break_the_comparison_hide_nothing(place: Place) -> None:
     Path(os.fsdecode(os.fsencode(place.top) + b"/.git/worktrees/\xff\xfe")).mkdir(parents=True)
     before = primary.mark(place.view)
     run_git(worktree(place, "work"), "tag", "v9", "work")
@@ -129,7 +129,7 @@ def test_names_and_files_that_break_the_comparison_do_not_hide_anything(place: P
 
 
 def fleets_merge(place: Place, old: str, new: str) -> None:
-    """Move main and its checkout as fleet does: the checkout's log does not know."""
+    """Move main and its checkout as fleet does, without an entry in the checkout's log."""
     log = place.top / ".git/logs/HEAD"
     before = log.read_text()
     run_git(place.top, "merge", "--quiet", "--ff-only", new)
@@ -164,7 +164,7 @@ def test_merges_of_fleet_and_commits_without_a_log_are_never_undone(place: Place
     assert run_git(top, "rev-parse", "main") == mine and run_git(top, "status", "--porcelain") == ""
 
 
-def test_ordinary_work_beside_a_run_is_neither_told_nor_undone(place: Place) -> None:
+def test_ordinary_work_beside_a_run_is_neither_reported_nor_undone(place: Place) -> None:
     before = primary.mark(place.view)
     top, own, other = place.top, worktree(place, "work"), worktree(place, "other")
     commit(own, "more.txt", "own\n")
@@ -196,7 +196,7 @@ def test_ordinary_work_beside_a_run_is_neither_told_nor_undone(place: Place) -> 
     assert run_git(top, "rev-parse", "main") == ours
 
 
-def test_what_is_planted_in_a_view_is_put_aside_and_told(place: Place, tmp_path: Path) -> None:
+def test_files_planted_in_a_view_are_set_aside_and_reported(place: Place, tmp_path: Path) -> None:
     place.view.make()
     path = Path(place.view.path)
     usual = (path / "config").read_text()

@@ -1,4 +1,4 @@
-"""A PostgreSQL server on another machine must prove who it is, unless the user says otherwise."""
+"""A PostgreSQL server on another machine must prove its identity unless the user disables this."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ from postgres import Server, server
 from program import Program
 
 SECONDS = timedelta(seconds=10)
-#: Stands between a host and the database and refuses TLS, as the server does on the socket that this passes all to.
+#: A proxy between host and database that refuses TLS, as the server does on its local socket behind the proxy.
 PROXY = """
 import select, socket, sys, threading
 path, address, ready = sys.argv[1:]
@@ -41,7 +41,7 @@ while True:
 
 @pytest.fixture
 def proxied(fleet: Program, tmp_path: Path) -> Iterator[str]:
-    """The string of a database behind a proxy on another machine; `fleet` runs on a machine beside it."""
+    """Yield the URL of a database behind a proxy on another machine; `fleet` runs on a machine beside it."""
     needs.require(can_be_had(), "network namespaces")
     database = server().make_database()
     name = database.partition("5432/")[2] or database.partition("@/")[2].partition("?")[0]
@@ -61,7 +61,7 @@ def proxied(fleet: Program, tmp_path: Path) -> Iterator[str]:
         network.close()
 
 
-def test_a_proxy_that_refuses_tls_is_refused_unless_the_user_says_otherwise(fleet: Program, proxied: str) -> None:
+def test_proxy_that_refuses_tls_is_refused_unless_the_user_allows_it(fleet: Program, proxied: str) -> None:
     refused = fleet("init", "--home", "--queue", "postgresql", FLEET_QUEUE=proxied)
     assert refused.code == 1 and "an encrypted connection did not come about" in refused.err
     assert "sslmode" in refused.err and "sslrootcert" in refused.err and "10.77" not in refused.err
@@ -80,8 +80,8 @@ def encryption(fleet: Program) -> str:
     return str(line)
 
 
-def test_what_is_in_force_is_what_the_connection_has(tmp_path: Path) -> None:
-    server()  # or the test is left out
+def test_reported_encryption_is_that_of_the_connection(tmp_path: Path) -> None:
+    server()  # skips the test if PostgreSQL is missing
     needs.require(shutil.which("openssl"), "openssl")
     made = Server(tcp=True)
     certificate, key = made.folder / "data" / "server.crt", made.folder / "data" / "server.key"
@@ -120,7 +120,7 @@ def test_what_is_in_force_is_what_the_connection_has(tmp_path: Path) -> None:
         ("verify-ca", True, "but not its name"),
     ],
 )
-def test_doctor_warns_of_what_the_network_could_change(mode: str, has_tls: bool, words: str) -> None:
+def test_doctor_warns_when_the_network_could_change_data(mode: str, has_tls: bool, words: str) -> None:
     found = describe(mode, has_tls=has_tls, is_here=False)
     assert (found.state, words in found.fact) == (State.WARNING, True), found
 
@@ -152,7 +152,7 @@ def test_doctor_warns_of_what_the_network_could_change(mode: str, has_tls: bool,
         ({"host": "db.example"}, {"PGSSLMODE": "prefer"}, False),
     ],
 )
-def test_a_server_elsewhere_must_prove_who_it_is_when_nothing_is_said(
+def test_remote_server_must_prove_its_identity_by_default(
     said: dict[str, str], env: dict[str, str], is_required: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for name in ("PGHOST", "PGHOSTADDR", "PGSSLMODE", "PGSERVICE", "PGSSLROOTCERT"):
@@ -164,7 +164,7 @@ def test_a_server_elsewhere_must_prove_who_it_is_when_nothing_is_said(
     assert (required(said).get("sslmode") == "verify-full") is is_required
 
 
-def test_localhost_is_this_machine_only_as_it_was_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_localhost_counts_as_this_machine_only_if_it_resolves_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PGSSLMODE", raising=False)
     found = ["127.0.0.1", "::1"]
     monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: [(0, 0, 0, "", (each, 0)) for each in found])

@@ -1,4 +1,4 @@
-"""Attacks by a project file: it came with the folder, and nobody has trusted it."""
+"""Attacks by a project file that came with the folder and is not trusted."""
 
 import json
 import os
@@ -23,7 +23,7 @@ STRANGER = 12345
 
 
 class Victim(Supervised):
-    """A user with a coder of their own, whose agents write down their environment, and a folder from elsewhere."""
+    """A user with a custom coder, whose agents record their environment, and a folder from elsewhere."""
 
     def __init__(self, fleet: Program) -> None:
         super().__init__(fleet)
@@ -54,7 +54,7 @@ class Victim(Supervised):
         return path
 
     def run_a_task(self, *words: str) -> dict[str, str]:
-        """Have an agent work in the folder; the environment that it had."""
+        """Let an agent work in the folder. Return the environment that it had."""
         self.seen.unlink(missing_ok=True)
         key = self.create("work", "--cwd", str(self.folder), *words)
         if self.process is None:
@@ -103,7 +103,7 @@ def test_project_file_changes_no_agent_of_a_directory_task_before_trust(home: Vi
     wait_for(home.marker.exists, "the program that is trusted by now", home.describe)
 
 
-def test_project_file_has_no_code_imported_before_trust(home: Victim) -> None:
+def test_project_file_imports_no_code_before_trust(home: Victim) -> None:
     lib = home.fleet.user / "lib"
     lib.mkdir()
     (lib / "planted.py").write_text(f"open({str(home.marker)!r}, 'w').close()\n\n\nclass Planted:\n    pass\n")
@@ -138,7 +138,7 @@ def test_trust_shows_what_would_act_and_asks_on_a_terminal(home: Victim, answer:
     home.fleet.ok("trust", "--yes", cwd=home.folder)
 
 
-def test_creating_a_task_says_once_what_will_have_no_effect(home: Victim) -> None:
+def test_create_reports_once_which_settings_have_no_effect(home: Victim) -> None:
     home.plant('[agent.env]\nMINE = "1"\n')
     made = home.fleet("bd", "create", "work", "--cwd", str(home.folder))
     assert made.code == 0 and made.err.count("agent.env") == 1 and "fleet trust --show" in made.err
@@ -154,14 +154,14 @@ def test_trust_ends_when_the_file_changes(home: Victim) -> None:
     assert not {"MINE", "PYTHONPATH"} & home.run_a_task().keys()
 
 
-def test_trust_holds_that_was_given_before_the_home_kept_it(home: Victim) -> None:
+def test_trust_given_before_the_home_kept_it_still_counts(home: Victim) -> None:
     home.plant('[agent.env]\nMINE = "1"\n')
     home.fleet.ok("trust", cwd=home.folder)
-    (home.fleet.home / "trusted").unlink()  # as an earlier fleet left it: on record in the database alone
+    (home.fleet.home / "trusted").unlink()  # as an earlier fleet left it: only in the database
     assert home.run_a_task()["MINE"] == "1"
 
 
-def test_project_file_moves_no_worktree_and_names_no_terminals_before_trust(home: Victim) -> None:
+def test_project_file_moves_no_worktree_and_names_no_socket_before_trust(home: Victim) -> None:
     home.plant(f'[project]\nworktree_root = "{home.marker}"\n[tmux]\nsocket = "default"\n[verify]\nnetwork = true\n')
     held = json.loads(home.fleet.ok("config", "--json", cwd=home.folder))
     found = [held[key]["value"] for key in ("project.worktree_root", "tmux.socket", "verify.network")]
@@ -179,7 +179,7 @@ def test_project_file_of_another_user_is_ignored(home: Victim, whose: str) -> No
     require(os.geteuid() == 0, "files of another user (needs root)")
     above = home.folder.parent
     file = home.plant('model = "evil"\n[agent.env]\nPYTHONPATH = "."\n', above)
-    home.fleet.ok("trust", cwd=home.folder)  # also where it was the user's own once
+    home.fleet.ok("trust", cwd=home.folder)  # also if the file was the user's own before
     os.chown({"file": file, "folder": file.parent, "project": above}[whose], STRANGER, STRANGER)
     shown = home.fleet("config", "get", "model", cwd=home.folder)
     assert shown.out == "sonnet\n"
@@ -188,7 +188,7 @@ def test_project_file_of_another_user_is_ignored(home: Victim, whose: str) -> No
 
 
 @pytest.mark.parametrize("what", ["file", "folder", "project"])
-def test_project_file_that_every_user_can_write_is_ignored(home: Victim, what: str) -> None:
+def test_project_file_is_ignored_when_every_user_can_write_it(home: Victim, what: str) -> None:
     file = home.plant('model = "evil"\n')
     place = {"file": file, "folder": file.parent, "project": home.folder}[what]
     place.chmod(stat.S_IMODE(place.stat().st_mode) | stat.S_IWOTH)
@@ -196,7 +196,7 @@ def test_project_file_that_every_user_can_write_is_ignored(home: Victim, what: s
     assert shown.out == "sonnet\n" and shown.err.count("can be written by every user") == 1
 
 
-def test_project_file_behind_a_link_to_another_users_is_ignored(home: Victim) -> None:
+def test_project_file_that_links_to_another_users_file_is_ignored(home: Victim) -> None:
     require(os.geteuid() == 0, "files of another user (needs root)")
     other = home.fleet.user / "other.toml"
     other.write_text('model = "evil"\n')
@@ -237,7 +237,7 @@ def test_project_file_may_lower_permissions(home: Victim) -> None:
     assert "dangerously" in home.fleet.ok("config", "get", "agent.claude_flags", cwd=home.folder)
 
 
-def test_project_file_judges_less_strictly_and_spends_more_only_once_trusted(home: Victim) -> None:
+def test_project_file_loosens_rules_and_budgets_only_once_trusted(home: Victim) -> None:
     home.set("watchdog.max_cost_usd=1", 'scope.protect=["secret/"]', 'scope.allow=["src/"]', "scope.live=stop")
     before = {
         "watchdog.max_cost_usd": 1,

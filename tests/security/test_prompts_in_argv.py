@@ -1,4 +1,4 @@
-"""What agents are told: other users of the machine find it in no command line."""
+"""Prompts of agents, which other users of the machine must not find in any command line."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def test_prompts_and_messages_of_agents_in_terminals_are_in_no_command_line(code
     assert found == []
 
 
-def test_a_users_own_protocol_that_quotes_the_task_is_in_no_command_line(at_home: Terminals) -> None:
+def test_custom_protocol_that_quotes_the_task_is_in_no_command_line(at_home: Terminals) -> None:
     home, seen = at_home, at_home.fleet.user / "seen"
     codex = home.fleet.user / "codex"
     codex.write_text(

@@ -1,4 +1,4 @@
-"""A repository from elsewhere, with commands in every place that git, or a program of git's, might read them from."""
+"""A foreign repository with commands in every place from which git, or a program of git, might read them."""
 
 from pathlib import Path
 
@@ -10,14 +10,14 @@ from terminals import home as at_home
 
 __all__ = ["at_home"]
 
-#: Further settings that name a program; the last part of each is the name by which it is known when it ran.
+#: More settings that name a program; the last part of each identifies the program when it ran.
 SETTINGS = (
     *("submodule.sub.update", "sequence.editor", "pager.diff", "interactive.diffFilter", "core.gitProxy"),
     *("diff.guitool", "trailer.x.command", "man.x.cmd", "gc.recentObjectsHook", "init.templateDir"),
 )
 
 
-def test_nothing_that_a_repository_brings_is_run(at_home: Terminals, tmp_path: Path) -> None:
+def test_no_command_of_a_repository_is_run(at_home: Terminals, tmp_path: Path) -> None:
     home, trap = at_home, Trap(tmp_path)
     use_shell_coder(home)
     sub = make_repository(tmp_path / "sub")
@@ -26,7 +26,7 @@ def test_nothing_that_a_repository_brings_is_run(at_home: Terminals, tmp_path: P
         evil = f"!{trap.program(name)}" if command == "update" else f"ext::{trap.program(name)}"
         run_git(home.repo, "config", "--file", ".gitmodules", f"submodule.{name}.path", name)
         run_git(home.repo, "config", "--file", ".gitmodules", f"submodule.{name}.{command}", evil)
-    # Settings and hooks that only look like git's, lest a checkout takes them for its own.
+    # Settings and hooks that only look like git's, in case a checkout uses them.
     for name in ("HEAD", "config", "hooks/post-checkout", ".gitconfig", ".lfsconfig", ".worktreeinclude"):
         text = f"[core]\n\tfsmonitor = {trap.program('tree')}\n[lfs]\n\turl = ext::{trap.program('lfs')}\n"
         commit(home.repo, name, "ref: refs/heads/main\n" if name == "HEAD" else text)
@@ -34,16 +34,16 @@ def test_nothing_that_a_repository_brings_is_run(at_home: Terminals, tmp_path: P
     commit(home.repo, ".gitattributes", ATTRIBUTES)
     run_git(home.repo, "add", "--all")
     run_git(home.repo, "commit", "--quiet", "--message=all of it")
-    # And what an archive could bring with its `.git`, or a program has written there.
+    # Changes that an archive could bring with its `.git`, or a program wrote there.
     trap.arm(home.repo / ".git", "main")
-    (home.repo / ".git" / "info" / "attributes").unlink()  # with it a checkout is left to its user
+    (home.repo / ".git" / "info" / "attributes").unlink()  # with this file, fleet leaves the checkout to its user
     for key in SETTINGS:
         run_git(home.repo, "config", key, f"!{trap.program(key)}" if "update" in key else trap.program(key))
     included = tmp_path / "included"
     included.write_text(f"[core]\n\tfsmonitor = {trap.program('included')}\n\tpager = {trap.program('included')}\n")
     run_git(home.repo, "config", "includeIf.gitdir:**.path", str(included))
     run_git(home.repo, "config", "core.hooksPath", "hooks")
-    for mark in trap.marks.iterdir():  # of the commands above, which obey
+    for mark in trap.marks.iterdir():  # marks of the commands above, which obey
         mark.unlink()
 
     home.fleet.ok("create", "one", "-p", orders("echo x > file1.txt"), "--headless", "--verify", "true")

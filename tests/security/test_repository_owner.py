@@ -1,4 +1,4 @@
-"""A repository that another user owns: git does not obey its settings, and neither does fleet."""
+"""A repository that another user owns: fleet ignores its settings, as git does."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ CREATE = ("bd", "create", "work", "--workspace", "worktree", "--cwd")
 
 
 def give_away(*paths: Path) -> None:
-    """Make files, and all below them, another user's."""
+    """Give files, and everything below them, to another user."""
     for path in paths:
         for each in (path, *path.rglob("*")) if path.is_dir() and not path.is_symlink() else (path,):
             os.chown(each, STRANGER, STRANGER, follow_symlinks=False)
@@ -36,7 +36,7 @@ def as_root() -> None:
 
 @pytest.fixture
 def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A user's folder, with no settings of git in it."""
+    """Yield a user's folder without settings of git."""
     for name in [name for name in os.environ if name.startswith(("GIT_", "XDG_CONFIG", "SUDO_"))]:
         monkeypatch.delenv(name)
     user = tmp_path / "user"
@@ -92,7 +92,7 @@ def test_nothing_of_another_users_repository_is_run(at_home: Terminals) -> None:
     assert not marker.exists()
 
 
-def test_the_owner_of_each_part_counts(user: Path, tmp_path: Path) -> None:
+def test_owner_of_each_part_counts(user: Path, tmp_path: Path) -> None:
     home = Home(str(tmp_path / "home"))
     home.make()
     main = make_repository(tmp_path / "main")
@@ -110,13 +110,13 @@ def test_the_owner_of_each_part_counts(user: Path, tmp_path: Path) -> None:
         assert not is_used_by_git(place) and not is_used_by_fleet(place), (place, part)
         os.chown(part, 0, 0)
     assert all(map(is_used_by_fleet, places))
-    # Also where it is not looked for, because it is on record.
+    # Also if fleet does not search for the repository because it is on record.
     os.chown(main / ".git", STRANGER, STRANGER)
     with pytest.raises(NotOwned):
         View(home, Repository(top=str(main), common=str(main / ".git"))).commit_of("main")
 
 
-def test_safe_directory_means_what_it_means_to_git(user: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_safe_directory_means_the_same_as_to_git(user: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     repo = make_repository(tmp_path / "some where" / "repo")
     (tmp_path / "link").symlink_to(repo)
     give_away(repo)

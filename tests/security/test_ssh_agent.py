@@ -1,4 +1,4 @@
-"""The user's SSH agent: no agent gets it unless the user says so."""
+"""The user's SSH agent: agents get it only if the user says so."""
 
 from projects import orders, set_up, use_shell_coder
 from terminals import Terminals

@@ -1,4 +1,4 @@
-"""What agents write reaches no terminal raw: no command prints controls, C1 or marks that turn text around."""
+"""Text of agents never reaches a terminal raw: no command prints control characters or marks that reverse text."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from repositories import make_repository
 __all__ = ["records"]
 
 HOSTILE = "a\x1b]0;owned\x07\x1b[2J\x9b31m\x9d0;x\x9c\x7f\u202egnp\u2066\u200f\u2028error: none\r\x85b\U000e0041c"
-#: All but what ends a line.
+#: All characters that must not be printed, except line ends.
 RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e007f]")
 COMMANDS = """
 list; list --json; list --grouped; tasks; tasks --json; task ID; task ID --json; task ID log; show ID; show ID --json
@@ -34,7 +34,7 @@ bd dep add ID BRANCH; bd children ID; bd prime
 
 
 def plant(records: Records) -> str:
-    """Put the hostile text wherever an agent could have left it; the id of the task."""
+    """Put the hostile text everywhere that an agent could have left it. Return the task's id."""
     task = a_task(
         title=HOSTILE,
         description=f"{HOSTILE}\nmore",
@@ -63,7 +63,7 @@ def plant(records: Records) -> str:
     return task.id
 
 
-def test_no_command_prints_raw_what_an_agent_wrote(records: Records) -> None:
+def test_no_command_prints_text_of_agents_raw(records: Records) -> None:
     records.fleet.cwd = make_repository(records.fleet.cwd.parent / "repo")
     task = plant(records)
     names = {"ID": task, "BRANCH": HOSTILE, "UNKNOWN": f"x{HOSTILE}"}
@@ -83,14 +83,14 @@ def test_no_command_prints_raw_what_an_agent_wrote(records: Records) -> None:
     assert shown > 20, "the text is where these commands look"
 
 
-def test_every_command_writes_json_in_the_printable_way() -> None:
+def test_every_command_writes_json_through_the_printable_encoder() -> None:
     faces = (Path(__file__).parents[2] / "src" / "fleet" / "cli").rglob("*.py")
     raw = re.compile(r"(echo|say|write)\((encode|json\.dumps)\(")
     assert not [str(path) for path in faces if raw.search(path.read_text("utf-8"))]
 
 
 @pytest.mark.parametrize("text", [HOSTILE, "é🚀 plain", "\u200d\u0301"])
-def test_json_reads_back_as_it_was(records: Records, text: str) -> None:
+def test_json_reads_back_unchanged(records: Records, text: str) -> None:
     task = a_task(title=text)
     records.store.tasks.add(task)
     (shown,) = json.loads(records.fleet.ok("bd", "show", task.id, "--json"))

@@ -1,4 +1,4 @@
-"""A project file's verify command, for a task in a plain directory: it runs only once the user trusts it."""
+"""A project file's verify command for a task in a plain directory: it runs only once the user trusts it."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""For programs under faketime: it breaks the call of the kernel that Python sleeps by, so they wait in another way."""
+"""A replacement of `time.sleep` for programs under faketime, which breaks the kernel call of the original."""
 
 import select
 import time
