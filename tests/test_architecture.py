@@ -88,7 +88,7 @@ SUPERVISORS = (
     *("fleet.engine.coder_files", "fleet.engine.evidence"),
 )
 
-# What only shows the queue reads settings and the database, and little else.
+# Commands that only show the queue read settings and the database, and little else.
 OF_VIEWS = ("logging", "pathlib", "shutil", "subprocess", "urllib.parse", "fleet.workspaces.git")
 
 # Before its first agent, a supervisor loads nothing that only the end of a run, or only some runs, need.
@@ -269,7 +269,7 @@ def test_sql_is_only_in_sql_files() -> None:
     check_every_module(sql, "SQL text at these lines: put it in store/sql/")
 
 
-def test_engine_does_not_ask_how_many_hosts_there_are() -> None:
+def test_engine_does_not_ask_if_the_queue_is_shared() -> None:
     """It calls the port `Cluster`."""
 
     def asked(module: Module) -> list[int]:
@@ -280,7 +280,7 @@ def test_engine_does_not_ask_how_many_hosts_there_are() -> None:
 
 
 def test_worktrees_are_removed_in_one_place() -> None:
-    """Only the removal service calls what removes a worktree without saving it."""
+    """Only the removal service calls functions that remove a worktree without saving it."""
     removers = {f"fleet.workspaces.worktree.{name}" for name in ("remove", "take_away", "undo")}
 
     def removes(module: Module) -> list[str]:

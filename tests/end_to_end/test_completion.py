@@ -92,7 +92,7 @@ def test_names_are_tasks_and_branches_of_the_current_repository(work: Records, t
     assert "fleet-w1" not in names(work, "") and names(work, "fleet-w1") == ["fleet-w1"]
 
 
-def test_stopped_tasks_are_offered_only_to_those_who_retry(work: Records) -> None:
+def test_stopped_tasks_are_offered_only_for_retry(work: Records) -> None:
     work.fleet.ok("kill", "fleet-w1", "fleet-plain")
     assert sorted(offered(work.fleet, "fleet", "retry", "fix-")) == ["fix-a", "fix-b"]
     assert offered(work.fleet, "fleet", "kill", "fix-") == ["fix-b"]

@@ -1,4 +1,4 @@
-"""What a task may spend with all that it made, on a queue that hosts share."""
+"""The common budget of a task and the tasks that it created, on a queue that hosts share."""
 
 import json
 from collections.abc import Callable

@@ -159,7 +159,7 @@ def test_question_is_answered_by_the_command_shown(records: Records, scene: Scen
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
-def test_a_list_leaves_out_columns_and_cuts_no_name_and_no_result(width: int, records: Records, scene: Scene) -> None:
+def test_narrow_list_omits_columns_and_cuts_no_name_or_result(width: int, records: Records, scene: Scene) -> None:
     a_morning(scene)
     rows = json.loads(records.fleet.ok("list", "--all", "--all-projects", "--json"))
     words = ("list", "--all", "--all-projects")
@@ -172,7 +172,7 @@ def test_a_list_leaves_out_columns_and_cuts_no_name_and_no_result(width: int, re
     assert {"Title", "Cost", "CPU", "Memory", "Batch"} <= {*everything}
 
 
-def test_what_was_merged_with_git_is_not_ready_to_merge(records: Records, scene: Scene) -> None:
+def test_branch_merged_by_git_is_not_offered_for_merging(records: Records, scene: Scene) -> None:
     scene.serve()
     repo = make_repository(records.fleet.user / "repo")
     for branch in ("merged", "waits"):

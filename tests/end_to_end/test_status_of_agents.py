@@ -1,4 +1,4 @@
-"""`fleet status` beside a supervisor and its agents: what they do is what it says, also when all of them are gone."""
+"""`fleet status` with a real supervisor and agents: it reports their state, also when all of them are gone."""
 
 import os
 import signal
@@ -11,18 +11,18 @@ __all__ = ["home"]
 
 
 def needs(home: Terminals) -> dict[str, str]:
-    """Return what needs a person: its kind by its name."""
+    """Return the kinds of the items that need a person, by name."""
     return {each["name"]: each["kind"] for each in home.told("status")["needs_you"]}
 
 
 def start(home: Terminals, branch: str, *demo: str, headless: bool = True, verify: str = "") -> None:
-    """Have a demo agent do this on a branch."""
+    """Start a demo agent with these orders on a branch."""
     words = ["--prompt", "\n".join(["work", *(f"demo: {each}" for each in demo)])]
     words += ["--headless"] if headless else []
     home.fleet.ok("create", branch, *words, *(["--verify", verify] if verify else []))
 
 
-def test_status_names_what_agents_need_and_what_came_of_them(home: Terminals) -> None:
+def test_status_shows_what_agents_need_and_their_results(home: Terminals) -> None:
     start(home, "allows", "question", headless=False)
     start(home, "proves", verify="test -e demo-*.md")
     start(home, "breaks", verify="false")
@@ -47,7 +47,7 @@ def test_status_names_what_agents_need_and_what_came_of_them(home: Terminals) ->
     assert results == {"asks": "unverified", "proves": "merged", "stopped": "stopped by you"}
 
 
-def test_status_says_that_supervisor_and_agents_are_gone(home: Terminals) -> None:
+def test_status_reports_that_supervisor_and_agents_are_gone(home: Terminals) -> None:
     start(home, "works", "silent=60")
     start(home, "asks", 'ask="red or blue?"')
     wait_for(lambda: needs(home) == {"asks": "question"}, "the question", home.describe)
