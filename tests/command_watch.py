@@ -10,7 +10,7 @@ from supervised import commands
 
 @contextmanager
 def watched(secret: str) -> Iterator[list[str]]:
-    """Watch the command lines of all processes. Yields those that contain the secret."""
+    """Watch the command lines of all processes. Yields a list of the command lines that contain the secret."""
     found: list[str] = []
     over = threading.Event()
 

@@ -101,7 +101,7 @@ class Program:
 
 #: The placeholder for a test's own folder in a call that is made for all.
 _BASE = "/the/folder/of/the/test"
-#: Variables of the environment that name the home or do not affect it, and those that find programs.
+#: Environment variables that name the home or do not affect it, and the search paths of programs.
 _OF_EACH_HOME = ("HOME", "FLEET_HOME", "LANG", "TZ", "TMPDIR", "TMUX_TMPDIR")
 _SEARCHED = ("PATH", "PYTHONPATH")
 

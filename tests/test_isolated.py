@@ -1,4 +1,4 @@
-"""Check that the tests have the same environment on every machine."""
+"""The environment of the tests, which is the same on every machine."""
 
 import shutil
 import subprocess

@@ -111,7 +111,7 @@ class Host:
                 self.kill()
         self.process = None
         if self.fleet.home.exists():
-            self.fleet("run", "stop")  # one that a command started
+            self.fleet("run", "stop")  # a supervisor that a command started
 
     def kill(self) -> None:
         assert self.process is not None

@@ -57,7 +57,7 @@ class Network:
         return f"10.77.0.{self._numbers[name]}"
 
     def inside(self, name: str, *words: str) -> list[str]:
-        """Return the command that runs these words on a machine. Its pid becomes that of the words."""
+        """Return the command that runs these words on a machine. The words keep the pid of the command."""
         return ["ip", "netns", "exec", self._name(name), *words]
 
     def processes(self, name: str) -> list[int]:

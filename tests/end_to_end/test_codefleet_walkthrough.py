@@ -152,7 +152,7 @@ def test_every_variable_is_filled_in_and_other_braces_stay(shop: Shop) -> None:
         assert words in told
 
 
-def test_running_workflow_is_cancelled_and_its_work_is_kept(shop: Shop) -> None:
+def test_running_workflow_is_canceled_and_its_work_is_kept(shop: Shop) -> None:
     stages = [
         {"name": "slow", "executor": "gemini", "prompt_template": "take for ever"},
         {"name": "then", "executor": "claude", "prompt_template": "x", "depends_on": [0]},

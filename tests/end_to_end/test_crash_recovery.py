@@ -17,7 +17,7 @@ from supervised import Supervised, home, wait_for
 __all__ = ["home"]
 
 AGENTS, KILLS = 20, 24
-#: Claims must not expire during the test and repair what a restart did not repair.
+#: Keeps claims from expiring during the test, so that only restarts can repair the state.
 UNHURRIED = "supervisor.claim_seconds=3600"
 #: (module, class, method): the supervisor is killed just before and just after each, in the order of a run.
 STEPS = [

@@ -85,7 +85,7 @@ def test_live_run_is_running_for_every_command_when_its_task_is_marked_blocked(s
     assert json.loads(fleet.ok("workflow", "show", shop.flow, "--json"))["status"] == "running"
 
 
-def test_worker_can_be_cancelled_when_its_task_is_marked_blocked(shop: Shop) -> None:
+def test_worker_can_be_canceled_when_its_task_is_marked_blocked(shop: Shop) -> None:
     shop.tools.ok("cancel_worker", worker_id=shop.worker)
     (over,) = shop.tools.wait_over(shop.worker)
     assert over["status"] == "cancelled"

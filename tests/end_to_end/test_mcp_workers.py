@@ -1,4 +1,4 @@
-"""A worker's life through the real MCP server: created, watched, collected, cancelled, cleaned up, and never lost."""
+"""A worker's life through the real MCP server: created, watched, collected, canceled, cleaned up, and never lost."""
 
 import json
 import re
@@ -103,7 +103,7 @@ def test_many_workers_created_at_once_all_succeed(shop: Shop) -> None:
     assert (listed["count"], listed["summary"]) == (8, "8 workers: 8 ok")
 
 
-def test_cancelled_worker_keeps_its_work_and_cleanup_saves_it(shop: Shop) -> None:
+def test_canceled_worker_keeps_its_work_and_cleanup_saves_it(shop: Shop) -> None:
     key = shop.make("go\ndemo: hang=middle")
     while not (now := shop.tools.ok("get_worker_status", worker_id=key))["last_activity_at"]:
         shop.tools.ok("wait", ids=[key], timeout_seconds=5)
@@ -128,7 +128,7 @@ def test_cancelled_worker_keeps_its_work_and_cleanup_saves_it(shop: Shop) -> Non
     assert again["errors"] == []
 
 
-def test_worker_that_has_not_started_is_cancelled_at_once(shop: Shop) -> None:
+def test_worker_that_has_not_started_is_canceled_at_once(shop: Shop) -> None:
     shop.fleet.ok("pause")
     try:
         key = shop.make("go")

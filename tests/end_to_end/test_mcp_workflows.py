@@ -111,7 +111,7 @@ def test_skipped_stage_is_reported_as_skipped_and_not_as_succeeded(shop: Shop) -
     assert shown.splitlines()[-1] == "mend: skipped"
 
 
-def test_workflow_is_cancelled_and_cleaned_up(shop: Shop) -> None:
+def test_workflow_is_canceled_and_cleaned_up(shop: Shop) -> None:
     made = shop.make(
         [
             {"name": "slow", "prompt_template": "demo: hang=middle"},
@@ -140,7 +140,7 @@ def test_workflow_is_cancelled_and_cleaned_up(shop: Shop) -> None:
     assert all(ref in kept for ref in (*gone["saved_refs"], *gone["branches_kept_at"]))
 
 
-def test_wait_returns_at_a_question_and_a_cancelled_workflow_asks_no_more(shop: Shop) -> None:
+def test_wait_returns_at_a_question_and_a_canceled_workflow_asks_no_more(shop: Shop) -> None:
     """`wait` returns when a stage asks a person. After the cancellation, the question has no effect."""
     asks = {"name": "asks", "prompt_template": 'demo: steps=1 pause=0 ask="Which colour?"'}
     made = shop.make([asks, {"name": "after", "prompt_template": "x", "depends_on": ["asks"]}])
@@ -196,7 +196,7 @@ def test_withdrawn_question_has_no_answer_and_is_asked_again_after_a_retry(shop:
     assert (artifacts / "KNOWLEDGE.md").read_text().splitlines()[0] == "- Which size? large"
 
 
-def test_retried_stage_that_is_cancelled_while_working_asks_nothing(shop: Shop) -> None:
+def test_retried_stage_that_is_canceled_while_working_asks_nothing(shop: Shop) -> None:
     """Questions of an earlier run in the file are not asked again for the stage."""
     made = shop.make([{"name": "asks", "prompt_template": 'demo: steps=1 pause=0 ask="Which shape?"'}])
     key, task = made["workflow_id"], made["stage_summary"][0]["worker_id"]

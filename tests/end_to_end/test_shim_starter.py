@@ -193,7 +193,7 @@ def _zombies() -> list[str]:
 
 
 @asynchronous
-async def test_long_silence_wakes_neither_shim_nor_supervisor(launcher: HeadlessLauncher, tmp_path: Path) -> None:
+async def test_long_silence_wakes_neither_shim_nor_launcher(launcher: HeadlessLauncher, tmp_path: Path) -> None:
     agent = await launcher.start(str(tmp_path / "run"), scripted("sleep", 1000))
     await until(lambda: read(tmp_path / "run", "stdout"))
     await asyncio.sleep(0.2)

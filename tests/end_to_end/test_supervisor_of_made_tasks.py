@@ -9,7 +9,7 @@ __all__ = ["home"]
 
 
 def supervisors(home: Terminals) -> list[int]:
-    """Return the supervisors of a home, also those that are just starting."""
+    """Return the supervisors of a home, including starting ones."""
     mine = b"FLEET_HOME=" + bytes(home.fleet.home)
     return [pid for pid, words in commands() if b"foreground" in words and mine in environment(pid)]
 

@@ -53,7 +53,7 @@ def test_retried_stage_reopens_the_stages_after_it(home: Terminals) -> None:
     assert "is succeeded already" in home.fleet("workflow", "cancel", flow["id"]).err
 
 
-def test_workflow_about_to_resume_is_neither_cancelled_nor_cleaned_up(home: Terminals) -> None:
+def test_workflow_about_to_resume_is_neither_canceled_nor_cleaned_up(home: Terminals) -> None:
     flow = cancelled(
         home, stage("slow", "sleep 300"), stage("after", "echo 1 > b", depends_on=["slow"]), at_work=("slow",)
     )
@@ -69,7 +69,7 @@ def test_workflow_about_to_resume_is_neither_cancelled_nor_cleaned_up(home: Term
     assert flow["status"] == "cancelled" and set(states(flow).values()) == {"stopped"}
 
 
-def test_cancelled_workflow_that_fails_when_resumed_has_failed(home: Terminals) -> None:
+def test_canceled_workflow_that_fails_when_resumed_has_failed(home: Terminals) -> None:
     mark = home.fleet.user / "mark"
     flow = cancelled(
         home,
