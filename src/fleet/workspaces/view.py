@@ -1,4 +1,4 @@
-"""fleet's view of a repository: its objects and refs, with fleet's own settings, hooks and attributes.
+"""fleet's view of a repository: its objects and refs, with only fleet's settings and without hooks and attributes.
 
 An agent can write to its repository's `.git`, including settings, hooks, filters and worktree pointers. Git run there
 would obey them. A view is a git directory in fleet's home. Its `objects` and `refs` are those of the repository, and
