@@ -30,6 +30,7 @@ class Watched:
             a_task(id="t-later", defer_until=later, reason="no room"),
             a_task(id="t-waiting"),
             a_task(id="t-blocked", status="blocked"),
+            a_task(id="t-stopped", status="blocked", reason="stopped by hand"),
         ):
             self._store.tasks.add(task)
         self._store.edges.add(Edge(task="t-waiting", needs="t-ready", created_at=now))
@@ -69,7 +70,7 @@ def test_outlook_counts_tasks_from_indexes_alone(tmp_path: Path) -> None:
     assert (found.ready, found.later, found.waiting, found.blocked) == (2, 1, 1, 1)
     counts = [each for each in queue.statements if "count(*)" in each[0]]
     used = [queue.plan(*each)[0].partition("INDEX ")[2].split()[0] for each in counts]
-    assert used == ["tasks_ready", "tasks_put_off", "tasks_blocked", "tasks_by_status"]
+    assert used == ["tasks_ready", "tasks_put_off", "tasks_blocked", "tasks_by_status", "tasks_stopped"]
     assert [queue.plan(*each) for each in counts if queue.reads_tasks(*each)] == []
     queue.close()
 

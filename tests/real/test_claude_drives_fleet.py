@@ -151,7 +151,8 @@ def test_claude_creates_a_workflow_waits_for_it_and_collects_its_result(
     user.register()
     user.drive()
     made, waited, collected = user.told()
-    assert (made["status"], [each["name"] for each in made["stage_summary"]]) == ("pending", ["write", "review"])
+    assert made["status"] in ("pending", "running")  # a supervisor may have begun
+    assert [each["name"] for each in made["stage_summary"]] == ["write", "review"]
     assert (waited["timed_out"], [each["status"] for each in waited["workflows"]]) == (False, ["succeeded"])
     assert (collected["workflow_id"], collected["status"]) == (made["workflow_id"], "succeeded")
     write, review = collected["stages"]

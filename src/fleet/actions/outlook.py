@@ -47,7 +47,8 @@ def outlook(fleet: Fleet) -> Outlook:
         put_off = Filter(statuses=(Status.OPEN, Status.DEFERRED), defer_after=store.now(), blocked=False)
         later = store.tasks.count(put_off)[""]
         waiting = store.tasks.count(Filter(blocked=True, statuses=(Status.OPEN,)))[""]
-        blocked = store.tasks.count(Filter(statuses=(Status.BLOCKED,), stopped=False))[""]
+        blocked = store.tasks.count(Filter(statuses=(Status.BLOCKED,)))[""]
+        blocked -= store.tasks.count(Filter(stopped=True))[""]
         if live := tuple(run.task_id for run in fleet.store.runs.live()):
             blocked -= store.tasks.count(Filter(statuses=(Status.BLOCKED,), stopped=False, ids=live))[""]
         reasons = [_moved()] if store.was_moved() else _reasons(fleet) if ready else []

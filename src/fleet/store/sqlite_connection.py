@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PATIENCE_MS, RESCUE_PATIENCE_MS = 60_000, 1_000
 _loaded: dict[str, dict[str, str]] = {}
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 #: Suffix of the copy that is made before an upgrade. The number of the old schema follows.
 BACKUP = ".schema-"
 #: The setting that holds the old schema number during an upgrade.

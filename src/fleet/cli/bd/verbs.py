@@ -112,7 +112,7 @@ UNSUPPORTED = {
     "heartbeat": "a claim made through bd never expires here, so it needs no heartbeat.",
     "reclaim": "take over with `fleet bd update ID --assignee ME --force`.",
     "recompute-blocked": "blocked state is always up to date here.",
-    "serve": "agents call this program; a web page comes with a later issue.",
+    "serve": "agents call this program.",
     "edit": "`fleet bd update ID --body-file -` reads a new description.",
     "rename": "ids are kept for ever here.",
     "rename-prefix": "ids are kept for ever here.",
