@@ -1,4 +1,4 @@
-"""A repository whose branches grow, for the tests of what collides."""
+"""A repository with growing branches, for the tests of the conflict radar."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +9,7 @@ from workplaces import Place
 
 
 class Yard(Place):
-    """A repository whose branches are grown in the main checkout, as any git would grow them."""
+    """A repository whose main checkout commits to its branches."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -17,7 +17,7 @@ class Yard(Place):
         self.begun: dict[str, str] = {}
 
     def grow(self, name: str, change: Callable[[Path], object], *, base: str = "main") -> Branch:
-        """Have a branch, new or not, with one commit more."""
+        """Commit a change to a branch, which is created if it is missing. Return the branch."""
         if name not in self.begun:
             self.begun[name] = run_git(self.top, "rev-parse", base)
             run_git(self.top, "branch", name, base)

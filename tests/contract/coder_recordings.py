@@ -1,4 +1,4 @@
-"""Recorded output of real coders, and what a run amounts to that printed it."""
+"""Recorded output of real coders and the expected result of each recording."""
 
 import json
 from collections.abc import Iterable
@@ -13,33 +13,33 @@ from fleet.core.run import Outcome, Run
 from fleet.engine.fold import fold
 
 RECORDINGS = Path(__file__).parent.parent / "recordings" / "coders"
-#: When the output is read: clock times in it are understood from here.
+#: The time at which recordings are read. Clock times in the recordings are relative to it.
 READ_AT = datetime(2026, 11, 15, 18, 0, tzinfo=UTC)
 
 
 def recorded_coders() -> list[str]:
-    """The coders that have recordings."""
+    """Return the names of coders that have recordings."""
     return sorted(folder.name for folder in RECORDINGS.iterdir() if folder.is_dir())
 
 
 def scenarios(coder: str) -> list[str]:
-    """What was recorded of one."""
+    """Return the names of the recordings of a coder."""
     return sorted(path.stem for path in (RECORDINGS / coder).glob("*.jsonl"))
 
 
 def lines_of(coder: str, scenario: str) -> list[str]:
-    """The lines that a run printed; JSON may have other line ends within."""
+    """Return the lines that a run printed. JSON may contain other line ends."""
     return (RECORDINGS / coder / f"{scenario}.jsonl").read_text("utf-8").removesuffix("\n").split("\n")
 
 
 def expectations(coder: str) -> dict[str, dict[str, Any]]:
-    """What each recorded run amounts to."""
+    """Return the expected values of each recording of a coder."""
     found: dict[str, dict[str, Any]] = json.loads((RECORDINGS / coder / "expected.json").read_text("utf-8"))
     return found
 
 
 def the_run(coder: Coder, lines: Iterable[str], exit: Exit, stderr: str = "") -> Run:
-    """A run that printed these lines and ended so."""
+    """Return the run that printed these lines and had this exit status."""
     run = Run(id="fleet-a/1", task_id="fleet-a", number=1, epoch=1, owner="host", started_at=READ_AT)
     for line in lines:
         run = fold(run, coder.parse(line), READ_AT)
@@ -48,7 +48,7 @@ def the_run(coder: Coder, lines: Iterable[str], exit: Exit, stderr: str = "") ->
 
 
 def the_outcome(coder: Coder, run: Run, exit: Exit, **facts: Any) -> Outcome:
-    """How that run ended."""
+    """Return the outcome of a run."""
     seen = Seen(
         run=run,
         task=a_task(),

@@ -1,12 +1,12 @@
-"""Every store, for the tests of their common promises: a file for each port.
+"""All stores, for the tests of their common contract: one file per port.
 
-`make test` tests each promise with the stores in SQLite and PostgreSQL. Each call of a real bd takes a quarter
-of a second of CPU, so `make test` includes beads only if bd does part of the work: adding, changing, linking, claiming,
-settling or deleting tasks. The other tests are marked `bd_in_soak`: finding, blocked and ready tasks, lanes, tokens and
-all about runs are answered by fleet's own SQLite file, in a home with beads too. `make soak` runs these tests with
-beads, and all tests with a bd of the older family.
+`make test` runs each test with the stores in SQLite and PostgreSQL. Each call of a real bd takes a quarter of a second
+of CPU. `make test` therefore includes beads only for work that bd does: adding, changing, linking, claiming, settling
+and deleting tasks. The other tests have the mark `bd_in_soak`: finding, blocked and ready tasks, lanes, tokens and all
+about runs. fleet answers these from its own SQLite file, also in a home with beads. `make soak` runs the marked tests
+with beads, and all tests with a bd of the older family.
 
-`beads.DIFFERENT` lists the promises that bd cannot keep. Their tests must fail: one that passes is reported.
+`beads.DIFFERENT` lists the tests that fail with bd. Such a test must fail: pytest reports it if it passes.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ from postgres import emptied, shared_database
 
 
 def in_postgres(clock: FakeClock) -> PostgresStore:
-    """A queue without tasks in this process's server, which has not been there for long enough to let others reap."""
+    """Return an empty store in the PostgreSQL server of this process. It may reap expired claims at once."""
     return PostgresStore(emptied(shared_database()), grace=timedelta(0), now=clock)
 
 
@@ -38,7 +38,7 @@ STORES: dict[str, Callable[[Path, FakeClock], Store]] = {
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests with beads before pytest deselects those of `make soak`."""
+    """Mark the tests with beads before pytest deselects the soak tests."""
     beads.sort_out(items)
 
 

@@ -1,4 +1,4 @@
-"""Random work on the tasks and edges of every queue at once, compared with the model after each step."""
+"""Random work on the tasks and edges of all stores at once, compared with a model after each step."""
 
 import shutil
 import tempfile
@@ -30,18 +30,18 @@ DELAYS = st.one_of(st.none(), st.sampled_from([-HOUR, 3 * MINUTE, HOUR]))
 
 
 class Stop(Exception):
-    """Leaves a block of writes half-way."""
+    """An exception that leaves a block of writes."""
 
 
 class TaskMachine(RuleBasedStateMachine):
-    """What people do to a queue's tasks and edges, and what must hold after every step."""
+    """Actions of people on tasks and edges, and the invariants after each step."""
 
     steps: ClassVar[int] = 0
     kinds: ClassVar[tuple[str, ...]] = ("sqlite",)
 
     def __init__(self) -> None:
         super().__init__()
-        # In memory where there is a file system for it: this is about behaviour, not about disks.
+        # Use a file system in memory if possible: these tests are about behavior, not about disks.
         self.folder = Path(tempfile.mkdtemp(dir=memory_folder()))
         self.clock = FakeClock()
         self.stores = [STORES[kind](Path(tempfile.mkdtemp(dir=self.folder)), self.clock) for kind in self.kinds]
@@ -54,11 +54,11 @@ class TaskMachine(RuleBasedStateMachine):
         shutil.rmtree(self.folder)
 
     def key(self, pick: int) -> str:
-        """One of the ids there are."""
+        """Return one of the present ids."""
         return sorted(self.model.tasks)[pick % len(self.model.tasks)]
 
     def on_each(self, call: Callable[[Store], Any]) -> Any:
-        """The common answer of all queues, be it a value or an error."""
+        """Return the result or error of a call, which all stores must share."""
         answers = []
         for store in self.stores:
             try:
@@ -69,7 +69,7 @@ class TaskMachine(RuleBasedStateMachine):
         return answers[0]
 
     def save(self, key: str, change: Callable[[Task], Task]) -> None:
-        """A change by hand, the same on each queue."""
+        """Save the same manual change of a task in each store."""
 
         def call(store: Store) -> None:
             with store.atomic():
@@ -79,7 +79,7 @@ class TaskMachine(RuleBasedStateMachine):
 
     @initialize(any_child=st.booleans(), delay=DELAYS)
     def start(self, any_child: bool, delay: timedelta | None) -> None:
-        """A parent with two children, and somebody who waits for them: chance alone makes few families."""
+        """Add a parent with two children and a task that waits for them. Chance alone creates few families."""
         for number in range(5):
             self.add(number % 3, "claude", "task", delay if number == 4 else None)
         self.link(1, 0, "parent-child", False)

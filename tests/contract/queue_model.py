@@ -1,4 +1,4 @@
-"""A queue as plain dictionaries, with everything worked out from scratch: what the real ones are compared with."""
+"""A model of a queue in plain dictionaries, which computes everything from scratch."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -10,7 +10,7 @@ HOLDING = (*HARD, "parent-child")
 
 @dataclass
 class ModelTask:
-    """What the comparison is about."""
+    """The compared fields of a task."""
 
     priority: int
     created: datetime
@@ -36,15 +36,15 @@ class Model:
     edges: dict[tuple[str, str], tuple[str, bool]] = field(default_factory=dict)
 
     def targets(self, key: str, *types: str) -> list[str]:
-        """What a task points at."""
+        """Return the targets of a task's edges of these types."""
         return [needs for (task, needs), (kind, _) in self.edges.items() if task == key and kind in types]
 
     def children(self, key: str) -> list[str]:
-        """Who belongs to a task."""
+        """Return the children of a task."""
         return [task for (task, needs), (kind, _) in self.edges.items() if needs == key and kind == "parent-child"]
 
     def reach(self, key: str, *types: str) -> set[str]:
-        """Everything that can be come to along these types, without the start."""
+        """Return all tasks that can be reached along these types of edges, without the start."""
         found: set[str] = set()
         frontier = self.targets(key, *types)
         while frontier:
@@ -55,7 +55,7 @@ class Model:
         return found
 
     def refusal(self, task: str, needs: str, kind: str) -> str:
-        """Why an edge would be refused, by the name of the error."""
+        """Return the name of the error that refuses an edge, or ""."""
         if task == needs:
             return "DependencyRefused"
         if self.edges.get((task, needs), (kind, False))[0] != kind:
@@ -67,7 +67,7 @@ class Model:
         return ""
 
     def is_blocked(self, key: str) -> bool:
-        """Whether anything holds a task up."""
+        """Return True if a task is blocked."""
         for (task, needs), (kind, any_child) in self.edges.items():
             if task != key:
                 continue
@@ -81,16 +81,19 @@ class Model:
         return False
 
     def blocked(self) -> set[str]:
-        """All that are held up."""
+        """Return the ids of all blocked tasks."""
         return {key for key in self.tasks if self.is_blocked(key)}
 
     def ready(self) -> list[str]:
-        """All that can start, in bd's order."""
+        """Return the ids of all ready tasks in bd's order."""
         found = [key for key, task in self.tasks.items() if self._can_start(key, task)]
         return sorted(found, key=lambda key: (self.tasks[key].priority, -self.tasks[key].created.timestamp(), key))
 
     def chosen(self, lanes: dict[str, int], room: int) -> list[str]:
-        """What a claim gives: by urgency, then age; lanes are by coder, "" is for all."""
+        """Return the ids that a claim returns, by priority and then by age.
+
+        Lanes are by coder; "" accepts all tasks.
+        """
         left = dict(lanes)
         found: list[str] = []
         order = sorted(self.ready(), key=lambda key: (self.tasks[key].priority, self.tasks[key].created, key))
@@ -102,12 +105,12 @@ class Model:
         return found
 
     def may_start(self, task: ModelTask) -> bool:
-        """Whether a task is open, or put off until a moment that has come."""
+        """Return True if a task is open, or deferred to a time that has passed."""
         over = task.status == "deferred" and task.defer is not None and task.defer <= self.now
         return task.status == "open" or over
 
     def move(self, key: str, status: str) -> None:
-        """A change of status by hand."""
+        """Change the status of a task manually."""
         task = self.tasks[key]
         if status == task.status:
             return
@@ -118,26 +121,26 @@ class Model:
         task.status = status
 
     def hold(self, key: str, owner: str, ttl: timedelta | None) -> None:
-        """A new claim."""
+        """Claim a task."""
         task = self.tasks[key]
         task.status, task.owner, task.assignee, task.epoch = "in_progress", owner, owner, task.epoch + 1
         if ttl is not None:
             task.expires, task.defer, task.cancel = self.now + ttl, None, False
 
     def free(self, key: str, status: str = "") -> None:
-        """The end of a claim; without a verdict, what was set by hand meanwhile stays."""
+        """Release a claim. Without a verdict, a status that was set manually stays."""
         task = self.tasks[key]
         if task.status != "closed" and (status or task.status == "in_progress"):
             task.status = status or "open"
         task.owner, task.assignee, task.expires, task.cancel = "", "", None, False
 
     def holds(self, key: str, owner: str, epoch: int) -> bool:
-        """Whether a claim is still good."""
+        """Return True if a claim is valid."""
         task = self.tasks.get(key)
         return task is not None and (task.owner, task.epoch) == (owner, epoch)
 
     def remove(self, key: str) -> None:
-        """A task and its edges gone."""
+        """Remove a task and its edges."""
         del self.tasks[key]
         self.edges = {ends: edge for ends, edge in self.edges.items() if key not in ends}
 

@@ -1,4 +1,4 @@
-"""Claims, runs, questions and workspaces for the tests of stores, made with as little said as a test needs."""
+"""Builders of claims, runs, questions and workspaces for the tests of stores."""
 
 from datetime import datetime
 from itertools import count
@@ -17,19 +17,19 @@ _numbers = count(1)
 
 
 def a_claim(store: Store, *, owner: str = "host", **changes: Any) -> Claim:
-    """A claim on a task made for it."""
+    """Add a task and return a claim on it."""
     store.tasks.add(a_task(**changes))
     return next_claim(store, owner)
 
 
 def next_claim(store: Store, owner: str = "host") -> Claim:
-    """A claim on the first task that is ready."""
+    """Return a claim on the first ready task."""
     [claim] = store.claims.acquire(owner, [Lane(room=1)], room=1, ttl=HOUR)
     return claim
 
 
 def a_run(**changes: Any) -> Run:
-    """A run as whoever begins it knows it: without its number."""
+    """Return a run before it begins, without its number."""
     return Run(**{"id": "", "task_id": "", "number": 0, "epoch": 0, "owner": "", "started_at": NOON, **changes})
 
 
@@ -40,24 +40,24 @@ def a_question(task_id: str, text: str = "red or blue?", *, asked_at: datetime =
 
 
 def a_workspace(task_id: str, **changes: Any) -> Workspace:
-    """A worktree of a repository, on a branch and in a place that are named after its task."""
+    """Return a worktree whose branch and path are named after its task."""
     places = {"repo": "/r", "common": "/r/.git", "path": f"/w/{task_id}", "branch": f"b/{task_id}"}
     return Workspace(**{"task_id": task_id, **places, "made_at": NOON, **changes})
 
 
 def a_receipt(run_id: str, *, owner: str = "host", finding: str = "verified", **changes: Any) -> Receipt:
-    """What was seen of a run."""
+    """Return the receipt of a run."""
     body = drafted(finding, ("seen",), {"process": {"exit_status": 0}, "git": {"files": [run_id]}})
     given = {"task_id": run_id.partition("/")[0], "owner": owner, "made_at": NOON, "body": body, **changes}
     return Receipt(run_id=run_id, finding=finding, **given)
 
 
 def a_result(task: str = "t-1", **said: Any) -> Result:
-    """What a task handed on."""
+    """Return the result that a task handed on."""
     return Result(**{"task_id": task, "run_id": f"{task}/1", "made_at": NOON, "body": '{"summary": "x"}', **said})
 
 
 def removed(store: Store, task_id: str, saved: str = "[]") -> Workspace:
-    """The workspace of a task, gone."""
+    """Remove the workspace of a task and return its record."""
     store.workspaces.begin_removal(task_id)
     return store.workspaces.end_removal(task_id, saved)

@@ -1,4 +1,4 @@
-"""A process that is kept apart: what it cannot see, reach or write, with real processes of the real shim."""
+"""Isolated processes, with the real shim: which files they cannot see or write, and what they cannot reach."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ from fleet.launchers.tmux_command import has_tmux
 from launching import a_token, asynchronous, living, printed, soon, tmux_socket, until
 from needs import require
 
-#: What this process is allowed to do at most, among others.
+#: The capabilities of this process, among others.
 MINE = Path("/proc/self/status").read_text().splitlines() if sys.platform == "linux" else []
 
 
@@ -25,7 +25,7 @@ def launcher(request: pytest.FixtureRequest) -> HeadlessLauncher:
 
 
 class Room:
-    """A folder of one's own beside what is others'."""
+    """A hidden folder with a visible folder inside."""
 
     def __init__(self, folder: Path) -> None:
         self.place = folder / "place"
@@ -125,7 +125,7 @@ async def test_process_ends_by_its_deadline_when_its_starter_is_gone(launcher: H
     words = (sys.executable, "-I", "-S", "-c", "import time; time.sleep(300)", token)
     spec = LaunchSpec(argv=words, env={"PATH": os.environ["PATH"]}, cwd="/", seconds=0.3)
     agent = await launcher.start(str(room.place), spec)
-    agent.close()  # as if whoever started it was killed
+    agent.close()  # as if its starter had been killed
     await until(lambda: not launcher.is_alive(str(room.place)), 20)
     assert living(token) == []
     ended = launcher.last_exit(str(room.place))

@@ -1,4 +1,4 @@
-"""Every condition of finding, asked at once of tasks that went to bd, and of a home that has them from bd alone."""
+"""All conditions of a filter, with tasks that were written to bd and with a home that read them from bd."""
 
 from contextlib import closing
 from pathlib import Path
@@ -10,7 +10,7 @@ from builders import FakeClock
 from contract.test_store_tasks_find import CASES, NUMBERED, Case, fill, wrongly_found
 from fleet.store.beads import BeadsStore
 
-#: bd keeps whole seconds: what lies a fraction of one before or after an instant is found on its other side.
+#: bd stores whole seconds. A condition a fraction of a second beside a time gives another result after rounding.
 ROUNDED = (
     *("created_after", "created_before", "updated_after", "updated_before", "closed_after", "closed_before"),
     *("defer_after", "defer_before", "due_after", "due_before", "overdue"),
@@ -18,13 +18,13 @@ ROUNDED = (
 
 
 def is_told(name: str, case: Case) -> bool:
-    """Return True if bd exports all that a case is about: no claims, no fractions of seconds."""
+    """Return True if bd exports all fields of a case. Claims and fractions of seconds are not exported."""
     given = case.fits.keys() | case.misses.keys()
     return name not in ROUNDED and not given & {"claim_owner", "ephemeral"} and not names_a_field(case)
 
 
 def names_a_field(case: Case) -> bool:
-    """Return True if a case has metadata that bd cannot tell from a field of fleet's own."""
+    """Return True if a case has metadata that bd cannot tell from a field of fleet."""
     metadata = {**case.fits.get("metadata", {}), **case.misses.get("metadata", {})}
     return any(key.startswith("fleet.") for key in metadata)
 

@@ -1,4 +1,4 @@
-"""Claims of fleet and leases of bd: what is renewed here stays held there; what bd gives away is fleet's to judge."""
+"""Claims of fleet and leases of bd: renewed claims stay held in bd, and fleet judges the tasks that bd releases."""
 
 import json
 import subprocess
@@ -39,7 +39,7 @@ def a_claim(store: BeadsStore) -> Claim:
 
 
 def bd(store: BeadsStore, *argv: str, actor: str = "ada") -> Any:
-    """The real bd, asked without fleet."""
+    """Run the real bd without fleet. Return its parsed output."""
     env = store.mirror.bd.environment(actor)
     done = subprocess.run([store.mirror.bd.program, *argv, "--json"], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done
@@ -47,13 +47,13 @@ def bd(store: BeadsStore, *argv: str, actor: str = "ada") -> Any:
 
 
 def shown(store: BeadsStore, claim: Claim) -> tuple[str, str]:
-    """How a task stands in bd, and who has it."""
+    """Return the status and the assignee of a task in bd."""
     [found] = bd(store, "show", claim.task.id)
     return found["status"], found.get("assignee", "")
 
 
 def put_back(store: BeadsStore, claim: Claim) -> None:
-    """What `bd reclaim` does once a lease is over: the task is open, and nobody's."""
+    """Release a task as `bd reclaim` does when a lease has expired: open and without an assignee."""
     bd(store, "update", claim.task.id, "--status=open", "--assignee=", actor=claim.owner)
     assert shown(store, claim) == ("open", "")
 
@@ -64,7 +64,7 @@ def test_renewing_a_claim_renews_its_bd_lease(store: BeadsStore, monkeypatch: py
     first = bd(store, "show", claim.task.id)[0]["lease_expires_at"]
     monkeypatch.setattr(beads_mirror, "BEAT_EVERY", 0.0)
     deadline = time.monotonic() + 30
-    while bd(store, "show", claim.task.id)[0]["lease_expires_at"] <= first:  # it is told in whole seconds
+    while bd(store, "show", claim.task.id)[0]["lease_expires_at"] <= first:  # bd prints whole seconds
         assert time.monotonic() < deadline
         assert [each.task.id for each in store.claims.renew([claim], ttl=HOUR)] == [claim.task.id]
     assert bd(store, "reclaim", "--older-than", "0s")["count"] == 0
@@ -90,7 +90,7 @@ def test_claim_is_renewed_when_bd_fails_to_renew_its_lease(
     clock.advance(MINUTE)
     [renewed] = store.claims.renew([claim], ttl=HOUR)
     assert renewed.expires_at == claim.expires_at + MINUTE
-    assert (tmp_path / "asked").read_text() == "heartbeat\n"  # once: it is due again at the next renewal
+    assert (tmp_path / "asked").read_text() == "heartbeat\n"  # once: the lease is due again at the next renewal
 
 
 @both
@@ -144,7 +144,7 @@ def test_claim_is_lost_when_its_task_is_closed_and_reopened_in_bd(store: BeadsSt
 @pytest.mark.soak("queues")
 @pytest.mark.timeout(600)
 def test_bd_reclaims_only_unrenewed_tasks(tmp_path: Path) -> None:
-    """The real thing, which takes the five minutes that a lease of bd lasts."""
+    """This takes the five minutes of a real lease of bd."""
     store = beads.store_in(tmp_path, beads.NEW, host_clock.now)
     kept, left = a_claim(store), a_claim(store)
     reclaimed: list[str] = []

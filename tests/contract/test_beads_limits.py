@@ -1,4 +1,4 @@
-"""What bd cannot hold is refused, with nothing written; all else comes back from it as it was."""
+"""Values that bd cannot hold are refused before anything is written. All other values survive a round trip."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Several writes or none, with bd too: what it was told of a transaction that came to nothing is taken back there."""
+"""Atomic writes with bd: the writes of a failed transaction are undone there."""
 
 import json
 import subprocess
@@ -19,7 +19,7 @@ LANE = (Lane(room=1),)
 
 
 class GivenUp(Exception):
-    """Leaves a transaction."""
+    """An exception that leaves a transaction."""
 
 
 both = pytest.mark.parametrize("version", beads.VERSIONS)
@@ -33,7 +33,7 @@ def store(version: str, tmp_path: Path, clock: FakeClock) -> Iterator[BeadsStore
 
 
 def bd(store: BeadsStore, *argv: str, actor: str = "ada") -> Any:
-    """The real bd, asked without fleet."""
+    """Run the real bd without fleet. Return its parsed output."""
     env = store.mirror.bd.environment(actor)
     done = subprocess.run([store.mirror.bd.program, *argv], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done
@@ -41,7 +41,7 @@ def bd(store: BeadsStore, *argv: str, actor: str = "ada") -> Any:
 
 
 def kept(store: BeadsStore) -> dict[str, dict[str, Any]]:
-    """All that bd has, but for when it was written."""
+    """Return everything that bd has, except for timestamps."""
     found = bd(store, "export", "--all")
     dated = ("created_at", "updated_at", "started_at", "claim_fence", "revision")
     return {each["id"]: {name: value for name, value in each.items() if name not in dated} for each in found}
@@ -97,7 +97,7 @@ def test_earlier_writes_are_undone_in_bd_when_a_later_one_is_refused(store: Bead
         store.tasks.save(first.replace(title="changed", labels=("y",), metadata={"a": 1}, priority=0))
         store.tasks.save(second.replace(status="never_heard_of"))
     after = kept(store)
-    after[first.id].pop("metadata", None)  # an empty one stays
+    after[first.id].pop("metadata", None)  # empty metadata stays
     assert after == before
     assert [task.title for task in store.tasks.find(Filter(), sort="id")] == ["first", "second"]
 
@@ -125,7 +125,7 @@ def test_settling_writes_nothing_when_the_claim_was_lost(store: BeadsStore) -> N
         store.tasks.add(a_task(id="next-stage"))
         store.claims.settle(claim, Verdict(status="closed", reason="done"))
         bd(store, "update", claim.task.id, "--assignee=bob", *force)
-        if not store.mirror.fenced:  # a bd that guards nothing cannot tell
+        if not store.mirror.fenced:  # a bd without guards cannot notice this
             raise GivenUp
     found = kept(store)
     assert list(found) == [claim.task.id]

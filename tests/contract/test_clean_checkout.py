@@ -1,4 +1,4 @@
-"""A clean checkout: the files of a commit alone, apart from the user's repository, gone when it was used."""
+"""Clean checkouts: only the files of a commit, apart from the user's repository, and removed after use."""
 
 import contextlib
 import os

@@ -1,7 +1,7 @@
-"""Damaged output of real coders: it never raises, and a run is not taken for finished that was not.
+"""Damaged output of real coders, which must neither raise nor make an unfinished run look finished.
 
-Every stream is a recording with something done to it, chosen by a seed. A line counts as untouched where it is there
-as it was recorded; which untouched lines are a coder's last word, for better or worse, the recordings' own suite says.
+Each stream is a recording with a random change. A line counts as untouched if it is present as it was recorded. The
+tests of the recordings decide which untouched lines are a coder's last word.
 """
 
 import json
@@ -27,13 +27,13 @@ Lines = list[str]
 
 
 def cut(lines: Lines, choose: random.Random) -> Lines:
-    """The output ends in the midst of a line."""
+    """Cut the output within a line."""
     at = choose.randrange(len(lines))
     return [*lines[:at], shorter(lines[at], choose)]
 
 
 def cut_within(lines: Lines, choose: random.Random) -> Lines:
-    """One line lacks its end, and others follow."""
+    """Cut one line and keep the following ones."""
     at = choose.randrange(len(lines))
     return [*lines[:at], shorter(lines[at], choose), *lines[at + 1 :]]
 
@@ -55,7 +55,7 @@ def double(lines: Lines, choose: random.Random) -> Lines:
 
 
 def garbage(lines: Lines, choose: random.Random) -> Lines:
-    """Lines of something else in between."""
+    """Insert foreign lines."""
     for _ in range(3):
         at = choose.randrange(len(lines) + 1)
         lines = [*lines[:at], choose.choice(GARBAGE), *lines[at:]]
@@ -63,19 +63,19 @@ def garbage(lines: Lines, choose: random.Random) -> Lines:
 
 
 def nuls(lines: Lines, choose: random.Random) -> Lines:
-    """Control characters in the midst of lines, where JSON has none."""
+    """Insert control characters into lines, where JSON allows none."""
     spoilt = [line[: (at := choose.randrange(1, max(2, len(line))))] + "\0" + line[at:] for line in lines]
     return [choose.choice(pair) for pair in zip(lines, spoilt, strict=True)]
 
 
 def joined(lines: Lines, choose: random.Random) -> Lines:
-    """A line's end is lost."""
+    """Join two lines."""
     at = choose.randrange(len(lines))
     return [*lines[:at], "".join(lines[at : at + 2]), *lines[at + 2 :]]
 
 
 def wrong_values(lines: Lines, choose: random.Random) -> Lines:
-    """Values of other types, and numbers that mean nothing, anywhere within a line."""
+    """Replace values by other types and meaningless numbers, anywhere within a line."""
     return [misvalued(line, choose) if choose.random() < 0.5 else line for line in lines]
 
 
@@ -103,13 +103,13 @@ DAMAGE: tuple[Callable[[Lines, random.Random], Lines], ...] = (
 
 
 def last_words(coder: Coder, lines: Lines, recorded: frozenset[str]) -> list[bool]:
-    """The last words in untouched lines, in order: whether each is a good one."""
+    """Return for each untouched last word, in order, whether it reports success."""
     words = [event.ok for line in lines if line in recorded for event in coder.parse(line) if event.kind == Kind.RESULT]
     return [ok is True for ok in words]
 
 
 def streams(name: str, number: int) -> tuple[Lines, Lines, random.Random]:
-    """A recording, and a part in choosing what is done to it."""
+    """Return the lines of a recording, the same lines with damage, and the random generator."""
     choose = random.Random(f"{name} {number}")
     recorded = lines_of(name, choose.choice(scenarios(name)))
     lines = recorded
@@ -125,7 +125,7 @@ def test_damaged_stream_is_finished_only_when_its_last_word_is_intact(name: str)
     for number in range(STREAMS):
         recorded, lines, _ = streams(name, number)
         run = the_run(coder, lines, ENDED_WELL)
-        # Handed in: what else might speak against it must not hide what the words say.
+        # The result was handed in, so that no other evidence hides the last words.
         outcome = the_outcome(coder, run, ENDED_WELL, result_file=coder.tells_result)
         if outcome.ending == Ending.FINISHED:
             finished += 1

@@ -1,4 +1,4 @@
-"""What real coders printed is understood as it was meant: how the run ended, what it used, and what to wait for."""
+"""Recordings of real coders: how the run ended, its usage, and the limit to wait for."""
 
 import time
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from fleet.core.finding import Evidence, judge
 from fleet.core.outcome import Exit
 
 RECORDED = [(coder, scenario) for coder in recorded_coders() for scenario in scenarios(coder)]
-#: What of an expectation is a column of the run.
+#: The expected values that are columns of the run.
 COLUMNS = (
     *("session", "tool_calls", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"),
     *("context_peak", "context_window"),
@@ -23,7 +23,7 @@ OF_THE_OUTCOME = ("ending", "reason", "limit", "resets_at", "finding")
 
 @pytest.fixture(autouse=True)
 def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Some coders tell a clock time of wherever they run."""
+    """Set the time zone to UTC, because some coders print local clock times."""
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
     yield

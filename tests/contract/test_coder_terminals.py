@@ -1,4 +1,4 @@
-"""What every coder with a screen promises: how its prompt is given, and that its screen and its file are understood."""
+"""The contract of all coders with a screen: how they get a prompt, and how their screen and session file are read."""
 
 import json
 import random
@@ -19,7 +19,7 @@ from fleet.engine.fold import fold
 RECORDINGS = Path(__file__).parent.parent / "recordings"
 SCREENS = sorted((RECORDINGS / "screens").glob("*/*.txt"))
 SESSIONS = sorted((RECORDINGS / "sessions").glob("*/*.jsonl"))
-#: What a recorded screen shows is the first word of its name.
+#: The first word of a screen's file name says what it shows.
 LOOKS = {"question": QUESTION, "busy": BUSY, "ready": READY, "unknown": ""}
 WITH_SCREEN = sorted(name for name in CODERS if load(name).terminal(Order(task=a_task(), prompt="")) is not None)
 NASTY = "-x 'one' \"two\" `id` $(id) ${HOME} \\ %s 😀\n--help\n"
@@ -94,7 +94,7 @@ def test_model_named_like_an_option_is_no_option_on_a_screen(coder: Coder) -> No
 
 def test_user_options_are_passed_as_options(coder: Coder) -> None:
     if not coder.program:
-        return  # it comes along with fleet, and has none
+        return  # it is part of fleet and has no options
     argv = started(coder, flags=("--mine", "word"), prompt="x").argv
     assert argv.index("word") == argv.index("--mine") + 1
     assert "--" not in argv or argv.index("word") < argv.index("--")

@@ -1,4 +1,4 @@
-"""What every coder promises: nothing of a prompt or a secret in argv, and a parse that is pure."""
+"""The contract of all coders: no prompt and no secret in argv, and parsing without side effects."""
 
 import builtins
 import copy

@@ -1,4 +1,4 @@
-"""Which branches collide, as real git sees it: each pair once, nothing left in the repository, and always an end."""
+"""Colliding branches in real repositories: each pair once, nothing left in the repository, and always an end."""
 
 import os
 import time
@@ -20,7 +20,7 @@ def yard(tmp_path: Path) -> Yard:
 
 @pytest.fixture
 def tries(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
-    """The words of every git that is run from now on."""
+    """Return a list that collects the arguments of each later git."""
     real, seen = collisions._git, list[tuple[str, ...]]()
 
     def counted(view: object, *words: str, **more: object) -> object:

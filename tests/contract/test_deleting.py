@@ -1,4 +1,4 @@
-"""Deleting what a stranger made: nothing outside goes, nothing inside stays."""
+"""Deletion of a stranger's files: nothing outside is deleted, and nothing inside stays."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ DELETE = "import sys; from fleet.workspaces.deleting import delete; delete(sys.a
 
 
 def delete_without_privileges(path: Path) -> None:
-    """Delete as somebody whom modes stop: root, too, but without root's way around them."""
+    """Delete a path in a process that obeys file modes, even as root."""
     words = [sys.executable, "-c", DELETE, str(path)]
     if os.geteuid() == 0:
         needs.require(shutil.which("setpriv"), "setpriv, for deleting without root's rights")
@@ -82,7 +82,10 @@ def test_deletion_removes_pipes_sockets_and_odd_names(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("where", ["here", "here/inner", "here/inner/deeper"])
 def test_deletion_does_not_enter_mounts(tmp_path: Path, where: str) -> None:
-    """In a namespace of mounts of its own, so that the machine's are not touched; the mount is of the same disk."""
+    """Run in a separate mount namespace, so that the mounts of the machine stay unchanged.
+
+    The mount is of the same disk.
+    """
     able = ["unshare", "--map-root-user", "--mount"]
     works = (
         shutil.which("unshare") and subprocess.run([*able, "true"], check=False, capture_output=True).returncode == 0

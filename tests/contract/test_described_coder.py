@@ -1,4 +1,4 @@
-"""A coder of one's own, both ways, as docs/howto/add-a-coder.md shows them: started as a program, read as a stream."""
+"""Custom coders in both forms of docs/howto/add-a-coder.md, started as a program and read as a stream."""
 
 import os
 import re
@@ -28,7 +28,7 @@ def block(language: str, number: int = 0) -> str:
 
 
 class Bench:
-    """A folder with the page's program and settings in it."""
+    """A folder with the documented program and settings."""
 
     def __init__(self, base: Path) -> None:
         self.home = Home(str(base / "home"))
@@ -50,7 +50,7 @@ class Bench:
         return Order(task=a_task(), prompt=prompt, model=model, session=session, folder=str(self.folder))
 
     def run(self, coder: Coder, order: Order) -> list[Event]:
-        """Start what the coder says, as a launcher does, and read its output through the coder."""
+        """Start the coder's command as a launcher does. Return the events of its output."""
         command = coder.command(order)
         for name, text in command.files.items():
             (self.folder / name).write_text(text, "utf-8")
@@ -71,7 +71,7 @@ def bench(tmp_path: Path) -> Bench:
 
 @pytest.fixture(params=["settings", "class"])
 def coder(request: pytest.FixtureRequest, bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Coder:
-    """The page's coder, described or written."""
+    """Return the documented coder, described in settings or written in Python."""
     if request.param == "settings":
         return load("mycli", bench.settings(block("toml")))
     monkeypatch.syspath_prepend(tmp_path / "modules")

@@ -1,4 +1,4 @@
-"""What changed, as fleet tells it: sizes, names and text, bounded, and by git's own rules alone."""
+"""Diffs as fleet shows them: sizes, names and bounded text, by git's own rules alone."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Agents that stand still: what every launcher promises whoever fences them, with real processes."""
+"""Frozen agents: the contract of all launchers for fencing, with real processes."""
 
 import asyncio
 import contextlib
@@ -42,7 +42,7 @@ def launcher(request: pytest.FixtureRequest, containment: str) -> Iterator[Launc
 
 @pytest.fixture
 def headless(containment: str) -> Launcher:
-    """Where it makes no difference whether there is a terminal."""
+    """Return a launcher for tests that need no terminal."""
     return HeadlessLauncher(containment)
 
 
@@ -52,21 +52,21 @@ def folder(tmp_path: Path) -> str:
 
 
 def state_of(pid: int) -> str:
-    """The letter that the kernel has for what a process does; empty: it is gone."""
+    """Return the kernel's letter for the state of a process, or "" if the process has ended."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     return ""
 
 
 def words_of(pid: int) -> bytes:
-    """The command line of a process; empty: it is gone."""
+    """Return the command line of a process, or b"" if the process has ended."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     return b""
 
 
 def moving(token: str, *, agents_only: bool = True) -> list[int]:
-    """The processes with this word that could do something now."""
+    """Return the processes with this token that can run now."""
     found = [pid for pid in living(token) if state_of(pid) not in ("T", "Z", "")]
     shims = {pid for pid in found if b"fleet.launchers.shim" in words_of(pid)}
     return [pid for pid in found if pid not in shims] if agents_only else found
@@ -100,7 +100,7 @@ async def test_frozen_tree_stops_until_its_deadline_is_extended(launcher: Launch
 async def test_frozen_agent_prints_nothing_and_resumes_where_it_stopped(launcher: Launcher, folder: str) -> None:
     agent = await started(launcher, folder, "ticking", a_token())
     launcher.freeze([folder])
-    await asyncio.sleep(0.2)  # what was on its way to the file arrives
+    await asyncio.sleep(0.2)  # output on its way reaches the file
     size = len(printed(folder))
     await asyncio.sleep(0.3)
     assert len(printed(folder)) == size
@@ -238,7 +238,7 @@ async def test_frozen_agent_ends_without_running_when_its_terminal_closes(contai
         await agent.close_session()  # type: ignore[attr-defined]
         ended = await soon(agent.ended(), 10)
     assert ended is not None and ended.signal in (signal.SIGKILL, signal.SIGHUP)
-    assert len(printed(folder)) - size <= len(b"tick\n") * 2  # tmux itself sets it going before it closes the terminal
+    assert len(printed(folder)) - size <= len(b"tick\n") * 2  # tmux continues it before it closes the terminal
 
 
 @asynchronous
@@ -258,7 +258,7 @@ async def test_other_agents_freeze_when_one_shim_does_not_answer(tmp_path: Path)
     for agent in agents:
         await gone(agent)
     everywhere = {*folders, str(tmp_path / "none")}
-    await until(lambda: launcher.freeze(everywhere) == everywhere)  # nothing lives there: nothing moves
+    await until(lambda: launcher.freeze(everywhere) == everywhere)  # nothing runs there, so nothing can move
 
 
 def test_shim_of_an_earlier_fleet_is_asked_to_stop_the_process_group(tmp_path: Path) -> None:

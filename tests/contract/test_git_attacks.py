@@ -1,4 +1,4 @@
-"""An agent that wrote commands into every place of git it can reach: fleet's own work runs none of them."""
+"""Commands that an agent wrote into every part of git it can reach. fleet must run none of them."""
 
 import os
 from pathlib import Path
@@ -17,7 +17,7 @@ HOOKS = (
     *("pre-commit", "post-commit", "commit-msg", "prepare-commit-msg", "post-checkout", "post-index-change"),
     *("reference-transaction", "post-update", "pre-auto-gc", "fsmonitor-watchman", "post-rewrite", "post-merge"),
 )
-#: Settings that name a program, each with a name by which it is known when it ran.
+#: Settings that name a program, each with the name of its mark.
 SETTINGS = {
     "core.fsmonitor": "fsmonitor",
     "core.pager": "pager",
@@ -60,7 +60,7 @@ class Trap:
         return sorted(path.name for path in self.marks.iterdir())
 
     def arm(self, git_folder: Path, name: str) -> None:
-        """Put a command into each place of a git folder that can hold one."""
+        """Put a command into each part of a git folder that can hold one."""
         for key, what in SETTINGS.items():
             bang = "!" if key.startswith(("alias", "credential")) else ""
             setting = bang + self.program(f"{name}-{what}")
@@ -91,7 +91,7 @@ def fill(scene: Scene) -> None:
 
 
 def do_everything(scene: Scene) -> list[str]:
-    """All that fleet does with a worktree; what was found to save."""
+    """Do everything that fleet does with a worktree. Return the paths that were found to save."""
     place = scene.place()
     tree = Snapshot(scene.view, place, scene.index_file).tree(scene.base)
     shortstat(scene.view, scene.base, tree)
@@ -170,7 +170,7 @@ def test_fleet_runs_no_program_of_a_submodule(scene: Scene, trap: Trap) -> None:
     commit(scene.work / "lib", "own.txt", "own")
     commit(scene.work / "lib", "a.evil", "evil")
     scene.git("commit", "--quiet", "--all", "--message=the submodule as it is")
-    write(scene.work / "lib" / "a.evil", "live")  # as long as before: git must read it to tell that it changed
+    write(scene.work / "lib" / "a.evil", "live")  # of the same length, so git must read the file to notice the change
     write(scene.work / "lib" / "file1.txt", "changed")
     trap.arm(scene.admin / "modules" / "lib", "submodule")
     assert {"lib/own.txt", "lib/file1.txt", "lib/a.evil"} <= set(do_everything(scene))

@@ -1,4 +1,4 @@
-"""What was not picked stays under refs of fleet's, whatever it is called and however often."""
+"""Branches that were not picked stay under fleet's own refs, whatever their names."""
 
 from pathlib import Path
 from typing import Any
@@ -74,7 +74,7 @@ def test_any_name_becomes_a_valid_ref(place: Place, name: str) -> None:
 
 
 def test_branch_is_not_merged_when_it_moved_after_its_proof(place: Place) -> None:
-    """What was proven is a commit, and not whatever the branch is at by now."""
+    """The proof covers a commit, not the current tip of the branch."""
     with pytest.raises(FleetError, match="main moved since"):
         looked_at = an_entry("main", place.base, task=a_task())
         commit(place.top, "a", "1")

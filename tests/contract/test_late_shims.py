@@ -1,4 +1,4 @@
-"""Shims that are later than whoever started them waits: once `start` has raised, no agent lives and none comes."""
+"""Shims that start after their starter gave up: once `start` has raised, no agent runs and none appears."""
 
 import asyncio
 import os
@@ -41,7 +41,7 @@ def give_up_after(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
 
 
 def slow_python(folder: Path, go: Path) -> str:
-    """An interpreter that begins once there is a file."""
+    """Write an interpreter that starts only when a file exists. Return its path."""
     python = folder / "python"
     python.write_text(f'#!/bin/sh\nuntil test -e {go}; do sleep 0.02; done\nexec {sys.executable} "$@"\n')
     python.chmod(0o700)
@@ -49,7 +49,7 @@ def slow_python(folder: Path, go: Path) -> str:
 
 
 def shims(folder: str) -> list[int]:
-    """The processes that are told of a folder, but for the tmux server, which was told by what started it."""
+    """Return the processes with a folder in their command line, except for the tmux server."""
     return [pid for pid in living(folder) if not read(f"/proc/{pid}", "comm").startswith(b"tmux")]
 
 
@@ -60,7 +60,7 @@ async def test_start_leaves_no_agent_when_its_shim_is_late(
     go, folder, token = tmp_path / "go", str(tmp_path / "run"), a_token()
     monkeypatch.setattr(sys, "executable", slow_python(tmp_path, go))
     give_up_after(monkeypatch, 0.3)
-    asyncio.get_running_loop().call_later(2.0, go.touch)  # some wait until the late one has gone
+    asyncio.get_running_loop().call_later(2.0, go.touch)  # some wait until the late shim has ended
     with pytest.raises(FleetError):
         await soon(launcher.start(folder, scripted("sleep", 1000, token)))
     go.touch()

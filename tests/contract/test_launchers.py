@@ -1,4 +1,4 @@
-"""What every launcher promises, with real processes."""
+"""The contract of all launchers, with real processes."""
 
 import asyncio
 import signal
@@ -38,7 +38,7 @@ def launcher(request: pytest.FixtureRequest, containment: str, caplog: pytest.Lo
 
 @pytest.fixture(params=["alone", "starter"])
 def headless(request: pytest.FixtureRequest, containment: str) -> Launcher:
-    """Where an agent has a stdin that can be written to, and streams that nobody edits."""
+    """Return a launcher whose agents have a writable stdin and unedited streams."""
     return HeadlessLauncher(containment, lasting=request.param == "starter")
 
 
@@ -112,7 +112,7 @@ async def test_signal_reaches_the_agent(launcher: Launcher, folder: str) -> None
     await agent.signal(signal.SIGTERM)
     ended = await soon(agent.ended())
     assert ended is not None and ended.status == 42
-    await agent.signal(signal.SIGTERM)  # gone: no error
+    await agent.signal(signal.SIGTERM)  # it has ended: no error
     await agent.kill_tree()
 
 
@@ -196,7 +196,7 @@ async def test_memory_of_the_whole_tree_is_measured(launcher: Launcher, folder: 
     agent = await launcher.start(folder, scripted(argv=(sys.executable, "-c", hold), keep_stdin=True))
     await until(lambda: read(folder, "stdout").count(b"held") == 2)
     both = (await agent.usage()).rss_kb
-    assert both is not None and 98_000 < both < 98_000 + 2 * 40_000  # what parent and child share counts twice
+    assert both is not None and 98_000 < both < 98_000 + 2 * 40_000  # pages shared by parent and child count twice
     await agent.kill_tree()
     await soon(agent.ended())
 

@@ -1,4 +1,4 @@
-"""What an agent left uncommitted becomes one commit on its branch, and only what is the agent's to leave."""
+"""Uncommitted work of an agent becomes one commit on its branch, and nothing else is committed."""
 
 import os
 import random
@@ -54,7 +54,7 @@ def test_git_status_is_clean_after_leftovers_are_committed(scene: Scene) -> None
 
 
 def test_change_is_committed_when_made_in_the_second_of_the_checkout(scene: Scene) -> None:
-    time.sleep(1 - time.time() % 1)  # early in a second, so that what comes next is in it too
+    time.sleep(1 - time.time() % 1)  # early in a second, so that the next steps fall into it
     scene.git("reset", "--quiet", "--hard")
     write(Path(scene.index_file), "")
     shutil.copyfile(scene.admin / "index", scene.index_file)
@@ -143,7 +143,7 @@ def test_unchanged_encrypted_files_are_not_reported(scene: Scene) -> None:
     commit(scene.work, "old.sec", "secret")
     write(scene.work / "staged.sec", "secret")
     for file in (scene.work / "old.sec", scene.work / "staged.sec"):
-        os.utime(file, (1_000_000_000, 1_000_000_000))  # git itself is sure of what is older than its index
+        os.utime(file, (1_000_000_000, 1_000_000_000))  # git trusts files that are older than its index
     scene.git("add", "staged.sec", "old.sec")
     left = leave(scene)
     assert (left.files, left.left_out) == (("staged.sec",), ())
@@ -236,7 +236,7 @@ def test_broken_private_index_is_rebuilt(scene: Scene) -> None:
 
 
 def test_full_disk_leaves_no_partial_object(tmp_path: Path) -> None:
-    """Names of a hundred odd letters make trees of several blocks, of which a disk with little room takes the first."""
+    """Names of a hundred odd letters make trees of several blocks. A nearly full disk takes only the first block."""
     chance = random.Random(1)
     with small_disk(tmp_path / "disk", "4m") as fill_up:
         scene = Scene(tmp_path / "disk")
@@ -265,7 +265,7 @@ def test_full_disk_leaves_no_partial_object(tmp_path: Path) -> None:
 def test_second_look_reads_only_changed_files(scene: Scene) -> None:
     looking = Snapshot(scene.view, scene.place(), scene.index_file)
     looking.tree(scene.base)
-    # Past the moment in which git cannot tell by the time of a file whether it was written after the look.
+    # Git cannot tell from a recent time whether a file was written after the look. Make the times old enough.
     for file in scene.work.glob("*.txt"):
         os.utime(file, (1_000_000_000, 1_000_000_000))
     tree = looking.tree(scene.base)

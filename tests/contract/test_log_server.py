@@ -1,4 +1,4 @@
-"""Hosts ask one another about runs: who knows the key is told the events, anybody else nothing; none holds it up."""
+"""Hosts ask each other for the events of runs: only hosts with the key get them, and none can block the server."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ SECONDS = 1.0
 
 
 class Place:
-    """A host with one run of its own, one of another host, and a log server in a thread of its own."""
+    """A host with its own run, a run of another host, and a log server in a separate thread."""
 
     def __init__(self, folder: Path) -> None:
         self.home = Home(str(folder / "home"))
@@ -84,7 +84,7 @@ def texts(data: bytes) -> list[str]:
 
 
 def heard(link: socket.socket) -> bytes:
-    """All that comes until the other side ends it."""
+    """Return all data until the other side closes the connection."""
     data = b""
     try:
         while part := link.recv(1 << 16):
@@ -114,7 +114,7 @@ def test_long_log_is_sent_in_parts_of_whole_lines(place: Place) -> None:
         assert len(part[0]) <= MOST
         offset = part[1]
     assert [text.split()[0] for text in found] == [str(number) for number in range(150)]
-    assert place.folder.events_part(offset + 10**9, MOST)[0].startswith(b"{")  # it began anew: from its beginning
+    assert place.folder.events_part(offset + 10**9, MOST)[0].startswith(b"{")  # a new file is read from its beginning
 
 
 def test_log_server_sends_nothing_about_foreign_or_unknown_runs(place: Place) -> None:
@@ -200,7 +200,7 @@ def test_silent_connections_are_closed_and_block_no_other(place: Place) -> None:
 
 @contextmanager
 def pretender(answer: Callable[[dict[str, Any]], bytes]) -> Iterator[str]:
-    """Somebody who answers at a port without knowing the key."""
+    """Serve a port without knowing the key. Yield the address."""
     with closing(socket.socket()) as server:
         server.bind(("127.0.0.1", 0))
         server.listen(1)

@@ -1,4 +1,4 @@
-"""Merging without a worktree: what comes of a branch on top of another, and which of many are good together."""
+"""Merging without a worktree: a branch on top of another, and the search for the failing branches of many."""
 
 import math
 import os
@@ -27,7 +27,7 @@ def change(place: Place, name: str, tip: str, **more: str) -> Change:
 
 
 def put(place: Place, strategy: str, name: str, files: dict[str, str | None], onto: str = "main") -> str:
-    """The commit that comes of a fresh branch."""
+    """Return the commit that a new branch becomes on top of another."""
     tip = branch_with(place.top, name, files, base=place.base)
     onto = run_git(place.top, "rev-parse", onto)
     tried = Trials(place.view, strategy, USER).put(change(place, name, tip), onto)
@@ -180,7 +180,7 @@ def test_commits_are_returned_oldest_first_with_or_without_merges(place: Place) 
 
 
 class Looks:
-    """Proves commits by the names of their files, and counts."""
+    """A verification that judges commits by the names of their files, and counts its calls."""
 
     def __init__(self, place: Place) -> None:
         self.place, self.count = place, 0
@@ -189,7 +189,7 @@ class Looks:
         self.count += 1
         names = run_git(self.place.top, "ls-tree", "--name-only", commit).splitlines()
         bad = [name for name in names if name.startswith("bad")]
-        # Half of something is good, and so is the other half; both are not.
+        # Each half passes alone, and both together fail.
         bad += ["both halves"] if {"left", "right"} <= set(names) else []
         return Proof(ok=not bad, words=f"found {bad}", tail="\n".join(names))
 

@@ -1,4 +1,4 @@
-"""kill -9 while a branch and its checkout are moved: the next command has git finish it, and nobody's work is lost."""
+"""kill -9 during a merge: the next command lets git finish the move, and no work is lost."""
 
 import fcntl
 import json
@@ -25,7 +25,7 @@ MOST = 200
 
 
 def next_commit(place: Place, number: int) -> str:
-    """A commit on top of where main is: it changes, adds, deletes, and puts a folder in a file's place and back."""
+    """Commit on top of main: change, add and delete files, and replace a file with a folder and back."""
     odd: dict[str, str | None] = {"shape": f"file {number}\n", "shape/inner.txt": None}
     even: dict[str, str | None] = {"shape": None, "shape/inner.txt": f"folder {number}\n"}
     files: dict[str, str | None] = {f"new/{number}.txt": "x\n", "file1.txt": f"{number}\n"}
@@ -35,7 +35,7 @@ def next_commit(place: Place, number: int) -> str:
 
 
 def killed(place: Place, new: str, last: int) -> bool:
-    """Whether the mover was killed at its n-th step, or came to its end before."""
+    """Return True if the mover was killed at its n-th step, and False if it had ended before."""
     old, token = run_git(place.top, "rev-parse", "main"), f"token-{last:06}"
     words = [sys.executable, str(WORKER), place.home.root, str(place.top), "main", old, new, token, str(last)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60)
@@ -44,7 +44,7 @@ def killed(place: Place, new: str, last: int) -> bool:
 
 
 def finished(place: Place) -> list[bool]:
-    """What the journal has is finished, as the next merge does it; whether each had landed."""
+    """Finish the moves in the journal, as the next merge does. Return for each whether it landed."""
     found = []
     for entry in entries(place.home):
         done = finish(place.home, place.view, entry)
@@ -113,7 +113,7 @@ def test_next_command_waits_when_a_git_outlives_its_merge(tmp_path: Path) -> Non
 
 
 def half_done(place: Place) -> tuple[str, str, Entry]:
-    """As a machine that lost its power in the midst of git's writing would leave it: git had not moved the branch."""
+    """Leave a checkout as a power cut during git's writing would: git had not moved the branch."""
     files: dict[str, str | None] = {f"many/{n}.txt": f"new {n}\n" * 20 for n in range(6)}
     before = {f"many/{n}.txt": f"old {n}\n" for n in range(4)} | {
         "file-then-folder": "x\n",
@@ -137,11 +137,11 @@ def half_done(place: Place) -> tuple[str, str, Entry]:
     keep(place.home, entry)
     left_lock(place)
     many = place.top / "many"
-    many.joinpath("0.txt").write_text("new 0\n" * 20)  # written whole
-    many.joinpath("1.txt").write_text("new 1\n" * 7)  # begun
-    many.joinpath("2.txt").unlink()  # taken away to be made anew
+    many.joinpath("0.txt").write_text("new 0\n" * 20)  # fully written
+    many.joinpath("1.txt").write_text("new 1\n" * 7)  # partly written
+    many.joinpath("2.txt").unlink()  # removed to be written again
     many.joinpath("4.txt").write_text("")  # opened
-    many.joinpath("3.txt").unlink()  # gone for good
+    many.joinpath("3.txt").unlink()  # deleted for good
     (place.top / "file-then-folder").unlink()
     (place.top / "file-then-folder").mkdir()
     (place.top / "file-then-folder" / "a").write_text("inn")
@@ -151,7 +151,7 @@ def half_done(place: Place) -> tuple[str, str, Entry]:
 
 
 def left_lock(place: Place) -> Path:
-    """A lock on the index that a killed git left behind, some time ago."""
+    """Create an old lock on the index, as a killed git leaves it."""
     lock = place.top / ".git" / "index.lock"
     lock.write_text("")
     os.utime(lock, (0, 0))

@@ -1,4 +1,4 @@
-"""Moving a branch with the checkouts that have it: files and branch together, or nothing at all."""
+"""Moving a branch with its checkouts: files and branch together, or neither."""
 
 import os
 import subprocess
@@ -27,7 +27,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def target(place: Place, files: dict[str, str | None] | None = None) -> str:
-    """A commit that the branch is to be taken to; it changes, adds and deletes."""
+    """Return a commit to move the branch to. It changes, adds and deletes files."""
     given = files or {"file1.txt": "new\n", "added/new.txt": "new\n", "file3.txt": None}
     return branch_with(place.top, "work", given, base=place.base)
 
@@ -42,7 +42,7 @@ def moved(place: Place, new: str, branch: str = "main", **more: object) -> Moved
 
 
 def assert_at(place: Place, new: str, checkout: Path | None = None, branch: str = "main") -> None:
-    """A branch and its checkout are at a commit, and nothing is left lying about."""
+    """Assert that a branch and its checkout are at a commit and that no temporary file is left."""
     where = checkout or place.top
     assert run_git(place.top, "rev-parse", f"refs/heads/{branch}") == new == run_git(where, "rev-parse", "HEAD")
     assert run_git(where, "status", "--porcelain") == ""
@@ -140,7 +140,7 @@ def test_checkout_goes_back_when_its_branch_moved_meanwhile(place: Place) -> Non
     run_git(place.top, "worktree", "add", "--quiet", str(tree), "release")
     run_git(tree, "reset", "--quiet", "--hard", place.base)
     run_git(place.top, "update-ref", "refs/heads/release", other)
-    run_git(tree, "read-tree", place.base)  # as if somebody had moved it just now, with the checkout as it was
+    run_git(tree, "read-tree", place.base)  # as if the branch had just been moved and the checkout had stayed
     before = {name: seen for name, seen in fingerprint(tree).items()}
     with pytest.raises(TargetMoved):
         moved(place, new, "release")
@@ -158,7 +158,7 @@ def modified(top: Path) -> None:
 
 
 def modified_quickly(top: Path) -> None:
-    """Same size, same second: only the time in the index tells."""
+    """Change a file within the same second and size. Only the time in the index shows it."""
     data = (top / "file2.txt").read_bytes()
     (top / "file2.txt").write_bytes(data[::-1])
 
@@ -209,7 +209,7 @@ def made_executable(top: Path) -> None:
 
 
 def in_conflict(top: Path) -> None:
-    """As after `git merge --squash` or `git stash pop`: nothing is in progress, and a file has three sides."""
+    """Leave a conflict as `git merge --squash` does: no operation in progress, and a file with three stages."""
     blob = run_git(top, "rev-parse", "main:file2.txt")
     lines = [f"0 {'0' * 40}\tfile2.txt", *(f"100644 {blob} {stage}\tfile2.txt" for stage in (1, 2, 3))]
     run_git(top, "update-index", "--index-info", stdin="".join(f"{line}\n" for line in lines).encode())

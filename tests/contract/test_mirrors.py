@@ -1,4 +1,4 @@
-"""Repositories of other hosts: mirrors of a real remote, and what is put back onto it."""
+"""Mirrors of a real remote for repositories of other hosts, and pushes back to the remote."""
 
 import contextvars
 import os
@@ -45,7 +45,7 @@ class Site:
         return dict(line.split(" ") for line in rows)
 
     def work(self, branch: str, name: str = "new.txt", text: str = "new\n") -> str:
-        """A commit on a branch of the mirror, as an agent makes it in a worktree there; the commit."""
+        """Commit to a branch of the mirror in a worktree, as an agent does. Return the commit."""
         repository = mirror.mirror_of(self.home, self.url)
         path = self.folder / "worktrees" / branch
         if not path.exists():
@@ -87,7 +87,7 @@ def test_base_outside_of_all_remote_branches_arrives_by_its_own_ref(site: Site) 
     unpushed = commit(site.top, "a.txt", "a\n")
     own = find_repository(str(site.top))
     sending.send_base(View(site.home, own), site.remote, unpushed, seconds=30)
-    sending.send_base(View(site.home, own), site.remote, unpushed, seconds=30)  # again is harmless
+    sending.send_base(View(site.home, own), site.remote, unpushed, seconds=30)  # a second time is harmless
     assert site.refs()[f"refs/fleet/base/{unpushed}"] == unpushed
     made = mirror.fetch_mirror(site.home, site.url, unpushed)
     assert View(site.home, made).commit_of(unpushed) == unpushed
@@ -116,7 +116,10 @@ def test_many_tasks_at_once_create_one_mirror(site: Site) -> None:
 
 
 def test_mirror_runs_no_hook_or_setting_of_remote_or_agent(site: Site) -> None:
-    """An agent owns the mirror's own settings and hooks; git obeys none of them when fleet talks to the remote."""
+    """An agent can change the settings and hooks of the mirror.
+
+    git obeys none of them when fleet contacts the remote.
+    """
     trap = site.folder / "trapped"
     made = mirror.fetch_mirror(site.home, site.url, site.base)
     program = site.folder / "trap.sh"
@@ -132,7 +135,7 @@ def test_mirror_runs_no_hook_or_setting_of_remote_or_agent(site: Site) -> None:
     for name in ("pre-push", "reference-transaction", "post-checkout", "post-update"):
         (hooks / name).symlink_to(program)
     tip = site.work("fix")
-    trap.unlink(missing_ok=True)  # the agent's own commit obeys its own settings
+    trap.unlink(missing_ok=True)  # the agent's own commit obeys its settings
     view = View(site.home, made)
     assert sending.send_branch(view, mirror.remote_for(made, site.url), "fix", tip, "t/1") == "refs/heads/fix"
     mirror.fetch_mirror(site.home, site.url, site.base)
@@ -184,7 +187,7 @@ def test_receipt_commits_are_identical_however_often_they_are_made(site: Site) -
     sent = sending.send_receipts(view, site.remote, texts)
     assert set(sent.arrived) == {"refs/fleet/receipts/fleet-a.1/1", "refs/fleet/receipts/fleet-a.1/2"}
     before = site.refs()
-    time.sleep(1.1)  # a commit made now would have another time
+    time.sleep(1.1)  # a new commit would have another time
     assert sending.send_receipts(view, site.remote, texts).refused == {}
     assert site.refs() == before
     shown = run_git(site.bare, "show", "refs/fleet/receipts/fleet-a.1/1:receipt.json")
@@ -205,7 +208,7 @@ def test_branch_continues_from_the_tip_of_another_host(site: Site) -> None:
     assert mirror.catch_up(site.home, made, "fix", tip, site.base) == ""
     ahead = site.work("fix", "more.txt")
     worktree.remove(site.home, made, str(site.folder / "worktrees" / "fix"))
-    assert mirror.catch_up(site.home, made, "fix", tip, site.base) == ""  # what is ahead stays
+    assert mirror.catch_up(site.home, made, "fix", tip, site.base) == ""  # commits ahead stay
     assert view.commit_of("refs/heads/fix") == ahead
 
 
@@ -297,7 +300,7 @@ def test_project_file_is_ignored_when_it_is_a_link_or_too_long(site: Site) -> No
 
 @contextmanager
 def git_daemon(folder: Path) -> Iterator[int]:
-    """git's own server over a folder, on a free port."""
+    """Serve a folder with git's own server. Yield the free port that it uses."""
     found = subprocess.run(["git", "--exec-path"], capture_output=True, text=True, check=True).stdout.strip()
     require(Path(found, "git-daemon").exists(), "git-daemon")
     with closing(socket.socket()) as free:

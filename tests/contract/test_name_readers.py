@@ -1,4 +1,4 @@
-"""Git processes that stay: what they say of names is what a git started for the question says, and none is left."""
+"""Long-lived git processes that resolve names: their answers equal those of a fresh git, and none is left."""
 
 import os
 import signal
@@ -30,7 +30,7 @@ def keeping() -> Iterator[None]:
 
 
 def gits() -> list[int]:
-    """Return the processes of git below this one that are alive."""
+    """Return the live git processes below this process."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -1,4 +1,4 @@
-"""What an agent left for the next run goes with its branch: packed on one host, unpacked on another."""
+"""Artifacts for the next run travel with their branch: packed on one host and unpacked on another."""
 
 import os
 from pathlib import Path
@@ -43,7 +43,7 @@ def test_artifacts_arrive_unchanged_except_for_secrets(site: Site) -> None:
     view = View(site.home, made)
     put(view, site.remote, "fleet-1", 1, {"PLAN_AND_STATUS.md": b"old\n", "gone.md": b"old\n"})
     put(view, site.remote, "fleet-1", 2, packed(first))
-    put(view, site.remote, "fleet-1", 2, packed(first))  # again is harmless
+    put(view, site.remote, "fleet-1", 2, packed(first))  # a second time is harmless
     put(view, site.remote, "fleet-1", 2, {"another.md": b"which comes too late\n"})
     put(view, site.remote, "fleet-1", 3, {})
     other = Home(str(site.folder / "third"))

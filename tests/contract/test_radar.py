@@ -1,4 +1,4 @@
-"""What the conflict radar keeps and tells: from real branches to every history, with no git where nothing moved."""
+"""The conflict radar from real branches to stored collisions and messages. It runs no git if nothing moved."""
 
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def test_radar_asks_git_only_when_a_branch_moved(yard: Yard, monkeypatch: pytest
         with monkeypatch.context() as patch:
             patch.setenv("PATH", "/nonexistent")
             assert watch.look(spaces, {}) is None
-        run_git(yard.top, "pack-refs", "--all")  # the same refs in another place
+        run_git(yard.top, "pack-refs", "--all")  # the same refs in another file
     yard.grow("second", write("file1.txt", "text of file 1\n"))
     assert pairs(watch.look(spaces, {})) == []
 

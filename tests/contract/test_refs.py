@@ -1,4 +1,4 @@
-"""Tips of branches are what git says they are."""
+"""Tips of branches equal those that git reports."""
 
 import threading
 import time
@@ -76,7 +76,7 @@ def test_concurrent_callers_share_a_look_that_began_after_they_asked() -> None:
 
 
 def test_caller_never_gets_a_result_from_before_it_asked() -> None:
-    """The first look finds something, the second fails: whoever waited for the second looks again."""
+    """The first look finds something and the second fails. Callers that waited for the second look again."""
     shared: Shared[str] = Shared()
     begun, go_on, again, fail_now = (threading.Event() for _ in range(4))
 

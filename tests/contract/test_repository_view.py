@@ -1,4 +1,4 @@
-"""Fleet's view of a repository obeys fleet alone; and what could make git run something is told when it changes."""
+"""fleet's view of a repository obeys fleet alone. Changes that could make git run a program are reported."""
 
 import os
 import threading
@@ -22,7 +22,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def changes(place: Place, *words: str) -> list[str]:
-    """What a git command changes of what counts."""
+    """Return the relevant changes that a git command makes."""
     before = snapshot(place.repository)
     run_git(place.top, *words)
     return what_changed(before, snapshot(place.repository))

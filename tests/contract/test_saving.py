@@ -1,4 +1,4 @@
-"""Before a worktree goes, what only it holds is saved: the printed commands bring all of it back, byte for byte."""
+"""Saving before a worktree is removed: the printed commands restore everything, byte for byte."""
 
 import os
 import shutil
@@ -199,7 +199,7 @@ def test_changes_are_restored_when_a_failing_hook_prevented_their_commit(scene: 
 
 
 def with_submodule(scene: Scene) -> Path:
-    """The scene's worktree with a submodule that was cloned into it and is as its repository has it."""
+    """Add a submodule to the scene's worktree. Return its checkout."""
     library = make_repository(scene.folder / "library")
     allow = ("-c", "protocol.file.allow=always")
     scene.git(*allow, "submodule", "--quiet", "add", str(library), "lib")

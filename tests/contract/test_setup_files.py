@@ -1,4 +1,4 @@
-"""Files copied into a worktree: what was named, readable by their owner alone, and nothing through a link."""
+"""Files copied into a worktree: only named files, with private modes, and nothing through a link."""
 
 import os
 from pathlib import Path

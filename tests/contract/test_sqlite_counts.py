@@ -1,4 +1,4 @@
-"""Counts of `fleet tasks` in SQLite: the indexes answer, and no task is read."""
+"""Counts of `fleet tasks` in SQLite come from indexes, without reading tasks."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from fleet.store.sqlite import SqliteStore
 
 
 class Watched:
-    """A queue in a file, and the statements that its outlook sends to SQLite."""
+    """A store in a file, and the statements that its outlook sends to SQLite."""
 
     def __init__(self, path: Path) -> None:
         self._store = SqliteStore(str(path / "fleet.db"), make=True)
@@ -36,8 +36,8 @@ class Watched:
         self._store.edges.add(Edge(task="t-waiting", needs="t-ready", created_at=now))
 
     def outlook(self) -> Outlook:
-        """Return the outlook, and keep the statements that choose tasks."""
-        self._database.exec_trace = self._note  # what reaches the database, whoever sent it
+        """Return the outlook and record the statements that select tasks."""
+        self._database.exec_trace = self._note  # all statements, of any origin
         try:
             return outlook(self._fleet)
         finally:
@@ -47,7 +47,7 @@ class Watched:
         self._store.close()
 
     def plan(self, sql: str, values: Any) -> list[str]:
-        """Return the steps in which SQLite runs a statement."""
+        """Return the query plan of a statement."""
         return [row[3] for row in self._database.execute(f"explain query plan {sql}", values)]
 
     def reads_tasks(self, sql: str, values: Any) -> bool:

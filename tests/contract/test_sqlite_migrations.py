@@ -1,4 +1,4 @@
-"""The SQLite file itself: how it is made, brought up to date, and refused."""
+"""Creation, upgrade and refusal of the SQLite file."""
 
 import os
 import random
@@ -42,7 +42,7 @@ except FleetError as error:
 
 
 def version_of(path: Path) -> int:
-    """The schema that a file has."""
+    """Return the schema version of a file."""
     connection = apsw.Connection(str(path))
     version = connection.pragma("user_version")
     assert connection.pragma("integrity_check") == "ok"
@@ -51,7 +51,7 @@ def version_of(path: Path) -> int:
 
 
 def steps_in(path: Path) -> dict[int, int]:
-    """How many tables of each step a file has."""
+    """Return the number of tables of each migration in a file."""
     connection = apsw.Connection(str(path))
     names = [name for (name,) in connection.execute("select name from sqlite_schema where name glob 'step_*'")]
     connection.close()
@@ -59,7 +59,7 @@ def steps_in(path: Path) -> dict[int, int]:
 
 
 def migrate(path: Path, stop: str) -> subprocess.Popen[str]:
-    """An upgrade in a process of its own, standing where it was told to."""
+    """Start an upgrade in a separate process that stops at a given point."""
     process = subprocess.Popen(
         [sys.executable, WORKERS / "migrate.py", path, str(LAST), stop],
         stdin=subprocess.PIPE,
@@ -72,13 +72,13 @@ def migrate(path: Path, stop: str) -> subprocess.Popen[str]:
 
 
 def finish(path: Path) -> None:
-    """An upgrade that nobody interrupts."""
+    """Run an upgrade without interruption."""
     command = [sys.executable, str(WORKERS / "migrate.py"), str(path), str(LAST), "nowhere"]
     subprocess.run(command, check=True, timeout=60, stdin=subprocess.DEVNULL)
 
 
 def killed(process: subprocess.Popen[str]) -> None:
-    """Gone without a chance to tidy up."""
+    """Kill a process and wait for its end."""
     process.kill()
     process.communicate()
     assert process.returncode == -signal.SIGKILL

@@ -1,4 +1,4 @@
-"""The history in SQLite: when it reaches the disk, what others see of it, and who pays for it."""
+"""Run history in SQLite: when it reaches the disk, when others see it, and its cost for other queries."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ NORMAL, FULL = 1, 2
 
 
 def synchronous(store: SqliteStore) -> int:
-    """How the last transaction was written."""
+    """Return the synchronous mode of the last transaction."""
     return int(store.connection.rows("pragma synchronous")[0][0])
 
 
@@ -27,7 +27,7 @@ def test_folding_does_not_wait_for_the_disk_and_ending_does(path: str) -> None:
     store = SqliteStore(path, make=True)
     claim = a_claim(store)
     assert synchronous(store) == NORMAL
-    run = store.runs.begin(claim, a_run())  # its number names a folder: a power cut must not give it out again
+    run = store.runs.begin(claim, a_run())  # the number names a folder, so a power cut must not free it
     assert synchronous(store) == FULL
     store.runs.fold_all([(claim, run)])
     assert synchronous(store) == NORMAL

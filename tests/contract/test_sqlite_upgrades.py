@@ -1,4 +1,4 @@
-"""An older database under a newer fleet: only whoever asks for it brings it up to date, and nothing is lost."""
+"""Upgrades of an older database: only on request, and without loss."""
 
 import json
 import shutil
@@ -26,11 +26,12 @@ from program import Program
 from supervised import Supervised, wait_for
 
 NEW = SCHEMA_VERSION + 2
-#: The counts of a task as they were up to the seventh schema, three digits each, and what they mean.
+#: The counters of a task until schema 7, three digits each, and their values.
 PACKED = 7_006_020_005_004
 UNPACKED = {"fresh_starts": 4, "losses": 5, "waits": 20, "disproofs": 6, "fakes": 7}
 ADD_A_COLUMN = "alter table runs add column mood text not null default 'calm';"
-# What SQLite asks for where a column's constraint changes: drop a table that others refer to, and put another there.
+# SQLite cannot change the constraint of a column. A migration drops the table, which others refer to, and creates it
+# again.
 BUILD_ANEW = """
 create table tasks_new as select * from tasks;
 drop table tasks;
@@ -42,7 +43,7 @@ drop table tasks_new;
 
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
-    """A database of the fleet there is, with something of everything in it."""
+    """Return a database of the current fleet with rows in all tables."""
     path = tmp_path / "fleet.db"
     store = SqliteStore(str(path), make=True)
     claim = a_claim(store, id="t-1", labels=("x",))
@@ -56,7 +57,7 @@ def old(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def newer_fleet(old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fleet that knows two migrations more than the one that made the database."""
+    """Install a fleet that knows two more migrations than the creator of the database."""
     folder = tmp_path / "sql"
     shutil.copytree(named_sql.FOLDER, folder)
     (folder / "sqlite" / f"{NEW - 1:04}_mood.sql").write_text(ADD_A_COLUMN, "utf-8")
@@ -66,7 +67,7 @@ def newer_fleet(old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def made_with(path: Path, steps: int) -> apsw.Connection:
-    """A database as a fleet made it that knew so many migrations."""
+    """Return a database with the given number of migrations."""
     connection = apsw.Connection(str(path))
     connection.pragma("journal_mode", "wal")
     for _, script in named_sql.migrations("sqlite")[:steps]:
@@ -76,7 +77,7 @@ def made_with(path: Path, steps: int) -> apsw.Connection:
 
 
 def add_old_work(connection: apsw.Connection) -> None:
-    """A finished task with two runs, the second of which nobody ended, in a database without workspaces."""
+    """Add a finished task with two runs to a database without workspaces. The second run was never ended."""
     task = a_task(id="t-1", status="closed", repo="/r", branch="x", labels=())
     values = task_values(task) | {"restarts": PACKED}
     known = [row[1] for row in connection.execute("pragma table_info(tasks)") if row[1] in values]
@@ -117,7 +118,7 @@ def test_older_database_is_upgraded_when_requested(old: Path) -> None:
 
 @pytest.mark.usefixtures("newer_fleet")
 def test_an_upgrade_keeps_one_copy_when_it_replaces_an_earlier_one(old: Path) -> None:
-    """Of the schema before, with all that was in it, private to the user; whoever was killed leaves no draft."""
+    """The copy has the previous schema with all its data and is private. A killed upgrade leaves no draft."""
     copy = Path(f"{old}.schema-{SCHEMA_VERSION}")
     for name in (f"{old}.schema-3", f"{copy}.new"):
         Path(name).write_text("from an earlier upgrade")

@@ -1,4 +1,4 @@
-"""Workspaces in SQLite: what the file itself refuses, processes that want the same, and lookups along an index."""
+"""Workspaces in SQLite: constraints of the file, competing processes, and lookups by index."""
 
 import subprocess
 import sys
@@ -45,7 +45,7 @@ def path(tmp_path: Path) -> str:
 
 
 def leased_at_once(path: str, wanted: list[tuple[str, str]]) -> list[str]:
-    """What processes are told that lease for these tasks and branches at the same time."""
+    """Lease these tasks and branches in processes at the same time. Return what each process prints."""
     started = [
         subprocess.Popen(
             [sys.executable, "-c", LEASE, path, task, branch], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

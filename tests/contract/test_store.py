@@ -1,4 +1,4 @@
-"""What every store promises beside its ports."""
+"""The contract of all stores outside of their ports."""
 
 import pytest
 

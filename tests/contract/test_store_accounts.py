@@ -1,4 +1,4 @@
-"""What every store promises about accounts: whether they may be used, and what their runs took in all."""
+"""The contract of all stores for accounts: parking, quotas and sums of usage."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ UNICODE = "ünïcode 🚀 \x00 'quoted\" \\ \n end"
 
 
 def an_ended_run(store: Store, **said: Any) -> None:
-    """A run of a task of its own, begun and ended."""
+    """Begin and end a run of a new task."""
     given = {"coder": "claude", **said}
     run = store.runs.begin(a_claim(store), a_run(coder=given["coder"], account=given.get("account", "")))
     store.runs.end(run.replace(**given))
@@ -26,7 +26,7 @@ def test_begin_records_when_the_account_was_used(store: Store) -> None:
     store.runs.begin(a_claim(store), a_run(coder="claude", account="work"))
     store.runs.begin(a_claim(store), a_run(coder="claude", account="work", started_at=NOON + HOUR))
     store.runs.begin(a_claim(store), a_run(coder="codex"))
-    store.runs.begin(a_claim(store), a_run())  # whoever names no coder uses no account
+    store.runs.begin(a_claim(store), a_run())  # no coder means no account
     used = [Account(coder="claude", name="work", used_at=NOON + HOUR), Account(coder="codex", used_at=NOON)]
     assert store.accounts.all() == used
 
@@ -107,7 +107,7 @@ def test_sum_of_costs_has_an_upper_bound(store: Store) -> None:
 
 
 def a_quota(span: str = "5h", used: float | None = 40.0, resets: int | None = 60, seen: int = 0, **said: Any) -> Quota:
-    """A window as seen some minutes after noon, which begins again some minutes after noon."""
+    """Return a quota seen some minutes after noon, with its reset some minutes after noon."""
     at = None if resets is None else NOON + resets * MINUTE
     given = {"coder": "claude", "span": span, "used_pct": used, "resets_at": at, "seen_at": NOON + seen * MINUTE}
     return Quota(**given | said)
@@ -119,11 +119,11 @@ def test_quotas_are_kept_by_account_and_window_and_updated(store: Store) -> None
     assert store.accounts.quotas() == [a_quota(), week, a_quota(account="work", used=None)]
     for seen, kept in [
         (a_quota(used=45.0, seen=5), a_quota(used=45.0, seen=5)),
-        (a_quota(used=1.0, seen=2), a_quota(used=45.0, seen=5)),  # an earlier word that came late
+        (a_quota(used=1.0, seen=2), a_quota(used=45.0, seen=5)),  # a late earlier report
         (a_quota(used=None, resets=None, seen=6), a_quota(used=45.0, seen=6)),
         (a_quota(used=50.0, resets=None, seen=7), a_quota(used=50.0, seen=7)),
-        (a_quota(used=None, resets=61, seen=8), a_quota(used=50.0, resets=61, seen=8)),  # a moment that is rounded
-        (a_quota(used=None, resets=361, seen=62), a_quota(used=None, resets=361, seen=62)),  # it began again
+        (a_quota(used=None, resets=61, seen=8), a_quota(used=50.0, resets=61, seen=8)),  # a rounded time
+        (a_quota(used=None, resets=361, seen=62), a_quota(used=None, resets=361, seen=62)),  # the window began again
         (a_quota(used=3.0, resets=None, seen=400), a_quota(used=3.0, resets=None, seen=400)),
     ]:
         store.accounts.note_quotas([seen])

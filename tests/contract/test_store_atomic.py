@@ -1,4 +1,4 @@
-"""What every store promises about writes that belong together."""
+"""The contract of all stores for atomic writes."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from fleet.store.base import Store
 
 
 class Stop(Exception):
-    """What a test raises to leave a block."""
+    """An exception that leaves a block."""
 
 
 def test_exception_rolls_back_all_writes_of_its_block(store: Store) -> None:

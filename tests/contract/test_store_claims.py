@@ -1,4 +1,4 @@
-"""What every store promises to whoever holds a claim, and to everybody else."""
+"""The contract of all stores for holders of claims and for everyone else."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,13 +16,13 @@ SECOND = MINUTE / 60
 
 
 def again(store: Store, owner: str = "host") -> Claim:
-    """A claim on the only task that is ready."""
+    """Return a claim on the only ready task."""
     [claim] = store.claims.acquire(owner, [Lane(room=1)], room=1, ttl=HOUR)
     return claim
 
 
 def lost(store: Store, claim: Claim) -> bool:
-    """Whether nothing can be written about a claim any more."""
+    """Return True if nothing can be written under a claim any more."""
     before = store.tasks.get(claim.task.id)
     with pytest.raises(ClaimLost, match=claim.task.id):
         store.claims.settle(claim, Verdict(status="closed"))
@@ -216,7 +216,7 @@ def test_expired_claim_is_taken_over_with_its_run_and_its_first_holder_is_fenced
     claim = a_claim(store)
     token = store.tokens.issue(claim, Caller(task_id=claim.task.id, run_id="r", epoch=claim.epoch))
     clock.advance(HOUR)
-    with pytest.raises(ClaimLost):  # not expired yet, only due
+    with pytest.raises(ClaimLost):  # only due, not expired
         store.claims.adopt(claim.task.id, "other", epoch=claim.epoch, ttl=HOUR)
     clock.advance(SECOND)
     taken = store.claims.adopt(claim.task.id, "other", epoch=claim.epoch, ttl=HOUR)

@@ -1,4 +1,4 @@
-"""What every store promises about who gets which task: lanes, order, and taking one by hand."""
+"""The contract of all stores for claiming: lanes, order and manual claims."""
 
 from datetime import timedelta
 from typing import Any
@@ -16,7 +16,7 @@ ONE, ALL = Lane(room=1), Lane(room=1000)
 
 
 def claimed(store: Store, *lanes: Lane, room: int = 1000, owner: str = "host") -> str:
-    """The ids that these lanes give, in order."""
+    """Return the ids that these lanes claim, in order."""
     return " ".join(claim.task.id for claim in store.claims.acquire(owner, lanes or [ALL], room=room, ttl=HOUR))
 
 

@@ -1,4 +1,4 @@
-"""What every store promises about lanes that name several coders, accounts and modes."""
+"""The contract of all stores for lanes with several coders, accounts and modes."""
 
 import random
 import sys
@@ -20,7 +20,7 @@ SPELLINGS = Filter(coders=("", "claude"), accounts=("", "work"), modes=("", "hea
 
 
 def claimed(store: Store, *lanes: Lane, room: int = 1000) -> str:
-    """The ids that these lanes give, in order."""
+    """Return the ids that these lanes claim, in order."""
     return " ".join(claim.task.id for claim in store.claims.acquire("host", lanes, room=room, ttl=HOUR))
 
 

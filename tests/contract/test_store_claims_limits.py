@@ -1,4 +1,4 @@
-"""What every store promises about the agents of one account: no more than it may have, whoever claims."""
+"""The contract of all stores for the agent limit of an account, across hosts."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.bd_in_soak
 
 
 def lane(limit: int | None, account: str = "work", *, room: int = 10) -> Lane:
-    """Room for the tasks that may use an account of claude's."""
+    """Return a lane for tasks that may use an account of claude."""
     where = Filter(coders=("", "claude"), accounts=("", account), modes=("", "headless"))
     return Lane(room=room, where=where, limit=limit, seat=("claude", account))
 

@@ -1,4 +1,4 @@
-"""What every store promises about tasks that require something of their host."""
+"""The contract of all stores for tasks with requirements on their host."""
 
 import pytest
 

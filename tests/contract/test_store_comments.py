@@ -1,4 +1,4 @@
-"""What every store promises about comments."""
+"""The contract of all stores for comments."""
 
 from builders import HOUR, NOON, a_comment, a_task
 from fleet.store.base import Store

@@ -1,4 +1,4 @@
-"""What every store promises about bd's settings."""
+"""The contract of all stores for bd's settings."""
 
 from fleet.store.base import Store
 

@@ -1,4 +1,4 @@
-"""What every store promises about dependencies: which there are, and which it refuses."""
+"""The contract of all stores for dependencies: allowed types and refused edges."""
 
 import itertools
 
@@ -11,7 +11,7 @@ from fleet.store.base import Store
 
 
 def with_tasks(store: Store, names: str) -> None:
-    """One task for each letter."""
+    """Add one task for each letter."""
     with store.atomic():
         for name in names:
             store.tasks.add(a_task(id=name))

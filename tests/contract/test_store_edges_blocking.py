@@ -1,4 +1,4 @@
-"""What every store promises about blocked and ready tasks: true at once, after every change."""
+"""The contract of all stores for blocked and ready tasks, which are current after every change."""
 
 import itertools
 
@@ -17,7 +17,7 @@ ANY = '{"gate": "any-children"}'
 
 
 def tree(store: Store, *, waits: str = "") -> None:
-    """p with its children p.1 and p.2, and g above them; w waits for p's children."""
+    """Add p with its children p.1 and p.2, and g above them. w waits for the children of p."""
     with store.atomic():
         for key in ("g", "p", "p.1", "p.2", "x", "w"):
             store.tasks.add(a_task(id=key))
@@ -28,18 +28,18 @@ def tree(store: Store, *, waits: str = "") -> None:
 
 
 def move(store: Store, key: str, status: str) -> None:
-    """What a person does with `bd update --status`."""
+    """Change a status as `bd update --status` does."""
     with store.atomic():
         store.tasks.save(store.tasks.get(key).moved(status, store.now()))
 
 
 def blocked(store: Store) -> str:
-    """The ids of all blocked tasks."""
+    """Return the ids of all blocked tasks."""
     return " ".join(task.id for task in store.tasks.find(Filter(blocked=True), sort="id"))
 
 
 def ready(store: Store) -> str:
-    """The ids of all ready tasks."""
+    """Return the ids of all ready tasks."""
     return " ".join(task.id for task in store.tasks.find(READY, sort="id"))
 
 

@@ -1,4 +1,4 @@
-"""What every store says of its own health, and what the SQLite one notices."""
+"""The health report of all stores, and the faults that the SQLite store detects."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from fleet.store.sqlite_health import library
 
 
 def worst(store: Store, name: str) -> Vital:
-    """What is said about one thing."""
+    """Return the worst report with this name."""
     order = (State.WRONG, State.WARNING, State.OK)
     return min((each for each in store.health() if each.name == name), key=lambda each: order.index(each.state))
 

@@ -1,4 +1,4 @@
-"""What every store promises about hosts, and about a glance at all that a host goes by."""
+"""The contract of all stores for hosts, and for the glance that a host decides by."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What every store promises about messages to agents: kept first, then sent, then seen or carried on, never back."""
+"""The contract of all stores for messages to agents: stored, sent, then delivered or carried over, and never back."""
 
 from itertools import product
 from typing import Any
@@ -16,7 +16,7 @@ STATES = (Delivery.QUEUED, Delivery.SENT, Delivery.DELIVERED, Delivery.CARRIED)
 
 
 def a_message(key: str = "m-1", task: str = "t-1", **said: Any) -> Message:
-    """What somebody wants an agent to know."""
+    """Return a message to an agent."""
     return Message(**{"id": key, "task_id": task, "text": "use blue", "queued_at": NOON, **said})
 
 
@@ -61,7 +61,7 @@ def test_messages_are_returned_oldest_first_by_task_and_state(store: Store) -> N
     assert [ids(store.messages.find("t-2", state=state)) for state in STATES] == ["a", "", "", ""]
 
 
-#: Where a message can be, and where it may go from there.
+#: The states that may follow each state of a message.
 ONWARD = {
     Delivery.QUEUED: (Delivery.SENT, Delivery.DELIVERED, Delivery.CARRIED),
     Delivery.SENT: (Delivery.DELIVERED, Delivery.CARRIED),

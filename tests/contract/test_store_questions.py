@@ -1,4 +1,4 @@
-"""What every store promises about questions."""
+"""The contract of all stores for questions."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Receipts as every store keeps them: one for each run, chained by owner, counted by coder and model."""
+"""The contract of all stores for receipts: one per run, chained by owner, counted by coder and model."""
 
 from datetime import timedelta
 from typing import Any

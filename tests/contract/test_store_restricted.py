@@ -1,4 +1,4 @@
-"""What any store lets a run do: change its own task and those it made, read all, comment, and no more."""
+"""The actions that any store allows a run: change its own tasks, read all, and comment."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -36,18 +36,18 @@ PORTS: dict[type, type[RestrictedPort]] = {
     SqlTokens: rights.RestrictedTokens,
     SqlConfig: rights.RestrictedConfig,
 }
-#: What only other ports of the store call: out of an agent's reach.
+#: Methods that only other ports of the store call. An agent cannot reach them.
 INTERNAL = {"status_of", "held", "refresh_blocked"}
 
 
 def methods(port: type) -> set[str]:
-    """Everything a port has."""
+    """Return the names of all methods of a port."""
     return {name for name in (*vars(port), *port.__annotations__) if not name.startswith("_")}
 
 
 @pytest.fixture
 def claim(store: Store) -> Claim:
-    """The run's own task, held by its supervisor, beside one it made and one of somebody else."""
+    """Return the claim on the run's own task. Add a task that the run created and one of another person."""
     store.tasks.add(a_task(id="own", priority=0, verify="make test", limits="{}", finding="unverified"))
     (claim,) = store.claims.acquire("host", [Lane(room=1)], room=1, ttl=HOUR)
     store.tasks.add(a_task(id="made", made_by="own", assignee="own/1"))
@@ -57,13 +57,13 @@ def claim(store: Store) -> Claim:
 
 @pytest.fixture
 def fleet(store: Store, tmp_path: Path) -> Fleet:
-    """A home with that queue."""
+    """Return a home with this store."""
     return Fleet(Home(str(tmp_path / "home")), store)
 
 
 @pytest.fixture
 def seen(fleet: Fleet, claim: Claim) -> Store:
-    """The queue as the run sees it."""
+    """Return the store as the run sees it."""
     return as_seen_by(fleet, Caller(task_id="own", run_id="own/1", epoch=claim.epoch))
 
 
@@ -214,7 +214,7 @@ def a_run_of(fleet: Fleet, task_id: str, **said: Any) -> Store:
 
 
 def chain(fleet: Fleet, length: int, **first: Any) -> None:
-    """Tasks level-0 to level-N, each made by a run of the one before; what is said of the first is all that is said."""
+    """Add tasks level-0 to level-N, each created by a run of the one before. The fields apply to the first task."""
     fleet.store.tasks.add(a_task(id="level-0", **first))
     for level in range(length):
         a_run_of(fleet, f"level-{level}").tasks.add(a_task(id=f"level-{level + 1}"))
@@ -226,7 +226,7 @@ def test_depth_of_created_tasks_is_limited_by_the_first_creator(fleet: Fleet, de
     chain(fleet, most, rules="" if deepest is None else encode({"depth": deepest}))
     with pytest.raises(IllegalMove, match=f"{most} deep already, and {most} is the most"):
         a_run_of(fleet, f"level-{most}").tasks.add(a_task())
-    with pytest.raises(IllegalMove, match=f"{most} deep already"):  # nor by what it says of its own task's maker
+    with pytest.raises(IllegalMove, match=f"{most} deep already"):  # a false creator in the task changes nothing
         a_run_of(fleet, f"level-{most}").tasks.add(a_task(rules=encode({"depth": 9}), made_by=""))
 
 
@@ -273,7 +273,7 @@ def test_tasks_are_created_only_in_allowed_repositories(fleet: Fleet, tmp_path: 
     run_git(repo, "worktree", "add", "-q", str(tree))
     fleet.store.tasks.add(a_task(id="a", rules=encode({"repos": [str(repo)]})))
     seen = a_run_of(fleet, "a")
-    for place in (repo, repo / "below", tree):  # a worktree is its repository's
+    for place in (repo, repo / "below", tree):  # a worktree belongs to its repository
         seen.tasks.add(a_task(id=f"in-{place.name}", cwd=str(place)))
         assert rules_in(fleet.store.tasks.get(f"in-{place.name}").rules).repos == (str(repo),), "theirs have no more"
     mixed = ({"cwd": str(repo), "repo": str(other)}, {"cwd": str(other), "repo": str(repo)})
@@ -287,7 +287,7 @@ def test_tasks_are_created_only_in_allowed_repositories(fleet: Fleet, tmp_path: 
 
 
 def ran(fleet: Fleet, task_id: str, **took: Any) -> None:
-    """A run of a task that took so much, and is over."""
+    """Add a run that has ended with this usage."""
     lane = Lane(room=1, where=Filter(ids=(task_id,)))
     (claim,) = fleet.store.claims.acquire("host", [lane], room=1, ttl=HOUR)
     given = {"coder": "demo", "started_at": fleet.store.now(), **took}
@@ -321,7 +321,7 @@ def test_budget_of_a_run_is_shared_by_the_tasks_it_creates(fleet: Fleet) -> None
         a_run_of(fleet, "a").tasks.save(store.tasks.get("c").replace(limits=""))
     with pytest.raises(IllegalMove, match="what it took counts"):
         a_run_of(fleet, "a").tasks.remove("b")
-    a_run_of(fleet, "a").tasks.remove("c")  # it took nothing
+    a_run_of(fleet, "a").tasks.remove("c")  # it used nothing
 
 
 def test_created_task_has_no_budget_when_its_creator_has_none(fleet: Fleet) -> None:

@@ -1,4 +1,4 @@
-"""What every store promises about what tasks hand on."""
+"""The contract of all stores for the results of tasks."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What every store promises about runs: their numbers, what is folded into them, and their one end."""
+"""The contract of all stores for runs: numbers, folded counters and a single end."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ ENDED_WITH = ("ended_at", "ending", "reason", "resume_at", "exit_status", "exit_
 
 
 def different(name: str, default: Any) -> Any:
-    """A value for a field that no other field has, and that a careless column would spoil."""
+    """Return a value that differs between fields and that a wrong column type would change."""
     number = list(Run._fields).index(name)
     if name.endswith("_at"):
         return NOON + number * HOUR + number * MICROSECOND
@@ -65,7 +65,7 @@ def test_run_number_is_not_reused_after_its_task_was_removed(store: Store) -> No
 
 @pytest.mark.bd_in_soak
 def test_begin_keeps_the_number_of_a_run_when_it_is_higher(store: Store) -> None:
-    """A run that an older database does not know is put on record under the number that its agent has."""
+    """A run that is missing in an older database is recorded with the number of its agent."""
     claim = a_claim(store)
     first = store.runs.begin(claim, a_run())
     later = store.runs.begin(claim, a_run(number=5))
@@ -213,7 +213,7 @@ def test_run_number_is_free_again_after_a_rollback(store: Store) -> None:
 def test_runs_are_returned_oldest_first(store: Store) -> None:
     claim = a_claim(store)
     runs = []
-    for number in range(1, 12):  # past 9, where text would sort otherwise
+    for number in range(1, 12):  # past 9, to detect sorting as text
         runs.append(store.runs.begin(claim, a_run(started_at=NOON - number * HOUR)))
         store.runs.end(runs[-1])
     assert [run.number for run in store.runs.of_task(claim.task.id)] == list(range(1, 12))
@@ -224,7 +224,7 @@ def test_runs_are_returned_oldest_first(store: Store) -> None:
 def test_last_runs_of_many_tasks_are_returned_at_once(store: Store) -> None:
     never = a_claim(store).task.id
     last = {}
-    for count in (1, 2, 11):  # past 9, where text would sort otherwise
+    for count in (1, 2, 11):  # past 9, to detect sorting as text
         claim = a_claim(store)
         for _ in range(count):
             last[claim.task.id] = store.runs.begin(claim, a_run())
@@ -266,7 +266,7 @@ def test_ended_runs_are_returned_in_parts_by_their_end(store: Store) -> None:
         last = part[-1]
         assert last.ended_at is not None
         after = (last.ended_at, last.id)
-    assert found == ids[:5]  # the last one ended at the moment itself, and one lives
+    assert found == ids[:5]  # the last one ended exactly at the limit, and one is live
     assert store.runs.ended(before=NOON - HOUR, limit=9) == []
 
 

@@ -1,4 +1,4 @@
-"""What every store refuses: words about a run from whoever no longer holds its task."""
+"""Writes about a run are refused if the caller no longer holds its task."""
 
 from collections.abc import Callable
 
@@ -48,7 +48,7 @@ each_loss = pytest.mark.parametrize("loss", LOSSES)
 
 
 def refused(store: Store, claim: Claim, run: Run) -> bool:
-    """Whether nothing can be written under a claim, and nothing was."""
+    """Return True if nothing can be written under a claim and nothing was written."""
     before = store.runs.of_task(run.task_id)
     with pytest.raises(ClaimLost, match=claim.task.id):
         store.runs.begin(claim, a_run())

@@ -1,4 +1,4 @@
-"""Random work on every store at once, compared after each step with a naive model and with one another."""
+"""Random work on all stores at once, compared with a simple model and with each other after each step."""
 
 import os
 import random
@@ -25,7 +25,7 @@ LANES = st.one_of(
 
 
 class QueueMachine(TaskMachine):
-    """What people, agents and supervisors do to a queue."""
+    """Actions of people, agents and supervisors on a queue."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class QueueMachine(TaskMachine):
         self.tokens: list[tuple[tuple[str, ...], Caller, Claim]] = []
 
     def grant(self, key: str, epoch: int) -> None:
-        """Nobody was ever given this epoch of the task before, nor a later one."""
+        """Record an epoch. It must be higher than all earlier epochs of the task."""
         assert epoch > self.granted.get(key, 0)
         self.granted[key] = epoch
 
@@ -145,11 +145,11 @@ class QueueMachine(TaskMachine):
             self.tokens = [*self.tokens[-3:], (tuple(tokens), caller, claim)]
 
     def recent(self, pick: int) -> Claim:
-        """One of the last claims, held or not."""
+        """Return one of the last claims, held or not."""
         return self.claims[-6:][pick % len(self.claims[-6:])]
 
     def still_held(self, claim: Claim, answer: Any) -> bool:
-        """What the model says of a claim, and whether the queues agree."""
+        """Return True if the model considers a claim held. Assert that the stores agree."""
         held = self.model.holds(claim.task.id, claim.owner, claim.epoch)
         refused = isinstance(answer, tuple) and answer[0] in (ClaimLost.__name__, "TaskNotFound")
         assert refused is not held, (claim, answer)
@@ -165,25 +165,25 @@ class QueueMachine(TaskMachine):
 
 
 class SharedQueueMachine(QueueMachine):
-    """The same where many hosts share the database."""
+    """The same machine with a database that hosts share."""
 
     kinds = ("sqlite", "postgres")
 
 
 class BeadsQueueMachine(QueueMachine):
-    """The same where bd has the tasks."""
+    """The same machine with tasks in bd."""
 
     kinds = ("sqlite", "beads")
 
 
 class OlderBeadsQueueMachine(QueueMachine):
-    """The same with a bd that guards nothing."""
+    """The same machine with a bd that has no guards."""
 
     kinds = ("sqlite", "beads-old")
 
 
 def run(machine: type[QueueMachine], examples: int, number: int, *, length: int = 50, shrink: bool = True) -> int:
-    """How many steps were taken in so many examples of fifty."""
+    """Run this many examples of fifty steps. Return the number of steps."""
     machine.steps = 0
     note_of_seed = f"seed {number}; run it again with FLEET_SEED={number}"
     try:

@@ -1,4 +1,4 @@
-"""What every store promises about the last events of runs."""
+"""The contract of all stores for the last events of runs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What every store promises about keeping tasks."""
+"""The contract of all stores for storing tasks."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What every store promises about finding tasks: each condition, each order, counting."""
+"""The contract of all stores for finding tasks: each condition, each order, and counting."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType, SimpleNamespace
@@ -20,11 +20,11 @@ Prepare = Callable[[Store], None]
 
 
 def nothing_more(store: Store) -> None:
-    """The two tasks are all it takes."""
+    """Add nothing: the case needs only its two tasks."""
 
 
 def under(parent: str, child: str, **changes: Any) -> Prepare:
-    """A parent for one of the two."""
+    """Return a function that adds a parent for one of the two tasks."""
 
     def prepare(store: Store) -> None:
         store.tasks.add(a_task(id=parent, type="molecule", **changes))
@@ -34,13 +34,13 @@ def under(parent: str, child: str, **changes: Any) -> Prepare:
 
 
 def under_in_two_steps(store: Store) -> None:
-    """A grandparent for the one that fits."""
+    """Add a grandparent for the task that matches."""
     under("fleet-between", "fleet-fits")(store)
     under("fleet-above", "fleet-between")(store)
 
 
 def blocked(task: str) -> Prepare:
-    """Something open that one of the two needs."""
+    """Return a function that adds an open dependency of one of the two tasks."""
 
     def prepare(store: Store) -> None:
         store.tasks.add(a_task(id="fleet-needed", type="molecule"))
@@ -50,7 +50,7 @@ def blocked(task: str) -> Prepare:
 
 
 class Case(NamedTuple):
-    """A value for one condition, a task that fits it, and one that does not."""
+    """A value for a condition, a task that matches it, and a task that does not."""
 
     wanted: Any
     fits: Mapping[str, Any] = MappingProxyType({})
@@ -203,7 +203,7 @@ CASES = {
 
 
 class Renamed:
-    """A store in which the tasks of one case have ids of their own."""
+    """A store that gives the tasks of each case separate ids."""
 
     def __init__(self, store: Store, number: int) -> None:
         self._store, self._number = store, number
@@ -219,13 +219,13 @@ class Renamed:
         return f"{given}-{self._number}"
 
     def wanted(self, name: str, value: Any) -> Any:
-        """Return the value of a condition with the ids that this case has."""
+        """Return the value of a condition with the ids of this case."""
         if name == "ids":
             return tuple(self.key(each) for each in value)
         return self.key(value) if name in ("id_after", "parent", "under") else value
 
 
-#: Every case with its number, which its ids end with, and its condition.
+#: All cases with their condition and their number, which is the suffix of their ids.
 NUMBERED = list(enumerate((name, case) for name, group in CASES.items() for case in group))
 
 
@@ -240,7 +240,7 @@ def fill(store: Store) -> None:
 
 
 def wrongly_found(store: Store, leave_out: Callable[[str, Case], bool] = lambda name, case: False) -> list[str]:
-    """Return the cases that do not find what fits, find what does not, or count otherwise than they find."""
+    """Return the cases with wrong matches, or whose count differs from their matches."""
     wrong = []
     for number, (name, case) in NUMBERED:
         if leave_out(name, case):

@@ -1,4 +1,4 @@
-"""What every store promises about tokens, which tell the calls of a run from those of others."""
+"""The contract of all stores for tokens, which identify calls of a run."""
 
 from collections.abc import Callable
 from datetime import timedelta

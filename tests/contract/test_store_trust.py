@@ -1,4 +1,4 @@
-"""What every store promises about trust: the last word counts, and nobody is taken for somebody else."""
+"""The contract of all stores for trust: the last decision counts, and keys are never confused."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def test_last_trust_decision_counts(store: Store, clock: FakeClock) -> None:
     store.trust.set("repository", "/r/.git", '{"hooks": []}', "ada")
     store.trust.set("repository", "/r/.git", '{"hooks": ["pre-commit"]}', "bob")
     assert store.trust.get("repository", "/r/.git") == '{"hooks": ["pre-commit"]}'
-    clock.advance(-HOUR)  # a clock that was set back makes no earlier word the last
+    clock.advance(-HOUR)  # a clock that was set back does not revive an earlier decision
     store.trust.set("repository", "/r/.git", "", "ada")
     assert store.trust.get("repository", "/r/.git") == ""
 

@@ -1,4 +1,4 @@
-"""What every store promises about workflows and their stages."""
+"""The contract of all stores for workflows and their stages."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What every store promises about workspaces: one for a task, one task for a branch, a path and a port."""
+"""The contract of all stores for workspaces: one per task, and one task per branch, path and port."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +20,7 @@ UNICODE = "ünïcode 🚀 \u2028 'quoted\" \\ \n end"
 
 
 def different(name: str, default: Any) -> Any:
-    """A value for a field that no other field has, and that a careless column would spoil."""
+    """Return a value that differs between fields and that a wrong column type would change."""
     number = list(Workspace._fields).index(name)
     if name.endswith("_at"):
         return NOON + number * HOUR + number * MICROSECOND
@@ -33,7 +33,7 @@ FULL = {name: different(name, default) for name, default in Workspace._fields.it
 
 
 def first_free(count: int, *, start: int = 20_000) -> Callable[[frozenset[int]], int]:
-    """Chooses the first block of which no port is leased."""
+    """Return a function that chooses the first block of unleased ports."""
 
     def choose(leased: frozenset[int]) -> int:
         return next(first for first in range(start, 60_000, count) if leased.isdisjoint(range(first, first + count)))
@@ -263,7 +263,7 @@ def test_workspace_of_a_running_task_cannot_be_removed(store: Store) -> None:
         store.workspaces.begin_removal("t")
     assert "fleet kill t" in refused.value.hint
     run = store.runs.begin(claim, a_run())
-    store.claims.settle(claim, Verdict(status="blocked"))  # not held any more, but the run is not over
+    store.claims.settle(claim, Verdict(status="blocked"))  # released, but the run has not ended
     with pytest.raises(IllegalMove):
         store.workspaces.begin_removal("t")
     assert store.workspaces.get("t") == leased
@@ -272,7 +272,7 @@ def test_workspace_of_a_running_task_cannot_be_removed(store: Store) -> None:
 
 
 def test_workspace_can_be_left_when_another_host_holds_its_task(store: Store, clock: FakeClock) -> None:
-    """Its host is gone, and another goes on: the claim that forbids a removal is the other's."""
+    """The host of the workspace is gone, and another host holds the claim, which forbids a removal."""
     claim = a_claim(store)
     key = claim.task.id
     first = store.workspaces.lease(a_workspace(key, first_port=20_000, port_count=10))
@@ -302,7 +302,7 @@ ENDS: dict[str, Callable[[Store, Claim], object]] = {
 
 @pytest.mark.parametrize("end", ENDS)
 def test_workspace_can_be_removed_when_its_task_is_not_running(store: Store, end: str) -> None:
-    store.runs.begin(a_claim(store, id="u"), a_run())  # what others do is no reason
+    store.runs.begin(a_claim(store, id="u"), a_run())  # other tasks do not matter
     claim = a_claim(store, id="t")
     store.workspaces.lease(a_workspace("t"))
     store.runs.end(store.runs.begin(claim, a_run()))

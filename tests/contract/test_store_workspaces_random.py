@@ -1,4 +1,4 @@
-"""Random leases, runs and removals on every store at once: they agree, and nothing ever belongs to two tasks."""
+"""Random leases, runs and removals on all stores at once: the stores agree, and no two tasks share anything."""
 
 import os
 import shutil
@@ -28,7 +28,7 @@ SEED = 20260301
 
 
 class WorkspaceMachine(RuleBasedStateMachine):
-    """Few tasks that want few branches and paths, so that they are in each other's way."""
+    """A few tasks that compete for a few branches and paths."""
 
     steps: ClassVar[int] = 0
     kinds: ClassVar[tuple[str, ...]] = ("sqlite",)
@@ -46,7 +46,7 @@ class WorkspaceMachine(RuleBasedStateMachine):
         shutil.rmtree(self.folder)
 
     def on_each(self, call: Callable[[Store], Any]) -> Any:
-        """The common answer of all stores, be it a value or an error."""
+        """Return the result or error of a call, which all stores must share."""
         answers = []
         for store in self.stores:
             try:
@@ -57,7 +57,7 @@ class WorkspaceMachine(RuleBasedStateMachine):
         return answers[0]
 
     def standing(self) -> list[Workspace]:
-        """The workspaces that are not gone, as the first store has them."""
+        """Return the workspaces of the first store that are not removed."""
         return self.stores[0].workspaces.find()
 
     @rule(task=TASKS, branch=BRANCHES, path=BRANCHES, common=st.sampled_from(["/r", "/s"]), count=st.integers(0, 4))
@@ -125,7 +125,7 @@ class WorkspaceMachine(RuleBasedStateMachine):
 
 
 class SharedWorkspaceMachine(WorkspaceMachine):
-    """The same where many hosts share the database."""
+    """The same machine with a database that hosts share."""
 
     kinds = ("sqlite", "postgres")
 

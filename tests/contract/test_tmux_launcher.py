@@ -1,4 +1,4 @@
-"""What a terminal adds to an agent, with a real tmux on a socket of its own."""
+"""Agents in a terminal, with a real tmux on a separate socket."""
 
 import asyncio
 import os
@@ -38,12 +38,12 @@ def folder(tmp_path: Path) -> str:
 
 
 def typist(*words: object, **fields: Any) -> LaunchSpec:
-    """What starts an agent that knows that it has a terminal."""
+    """Return the launch spec of an agent that uses its terminal."""
     return scripted(argv=(sys.executable, "-I", "-S", str(WORKERS / "terminal.py"), *map(str, words)), **fields)
 
 
 async def started(launcher: TmuxLauncher, folder: str, spec: LaunchSpec) -> TerminalAgent:
-    """An agent that has printed something."""
+    """Return a started agent that has printed something."""
     agent = await soon(launcher.start(folder, spec))
     await until(lambda: read(folder, "stdout"))
     return agent
@@ -55,7 +55,7 @@ async def put_away(agent: TerminalAgent) -> None:
 
 
 def inside(folder: Path | str) -> set[str]:
-    """What lies in a folder."""
+    """Return the names of the files in a folder."""
     return {path.name for path in Path(folder).iterdir()}
 
 
@@ -74,7 +74,7 @@ async def test_agent_has_its_own_controlling_terminal(launcher: TmuxLauncher, fo
         del os.environ["FLEET_TEST_SECRET"]
     await until(lambda: printed(folder).count(b"\n") == 2)
     about, names = printed(folder).decode().splitlines()
-    assert about == "123x45 True True []"  # no descriptor of the shim's
+    assert about == "123x45 True True []"  # it inherited no descriptor of the shim
     assert set(names.split()) - {"LC_CTYPE"} == {"ONLY", "TERM", "TMUX", "TMUX_PANE"}
     assert b"s3cret" not in server
 
@@ -123,7 +123,7 @@ async def test_no_process_outlives_the_terminal(launcher: TmuxLauncher, folder: 
     assert await launcher.find(folder) is None
     assert launcher.last_exit(folder) == ended
     assert agent.session not in sessions(launcher.socket)
-    await until(lambda: living(folder) == [])  # the shim and what started it neither
+    await until(lambda: living(folder) == [])  # neither do the shim and its starter
 
 
 @asynchronous
@@ -181,7 +181,10 @@ async def test_screen_is_read_with_its_history(launcher: TmuxLauncher, folder: s
 async def test_launcher_reports_the_exit_code_of_the_agent(
     launcher: TmuxLauncher, folder: str, words: tuple[object, ...], code: bytes
 ) -> None:
-    """tmux itself loses the code of some that end at once on a busy machine: one of many it must know."""
+    """On a busy machine, tmux itself loses the exit code of some processes that end at once.
+
+    It must know one of many.
+    """
     told: list[bytes] = []
     for number in range(20):
         agent = await launcher.start(f"{folder}{number}", scripted(*words))
@@ -199,7 +202,7 @@ async def test_paste_of_200_kb_arrives_unchanged(launcher: TmuxLauncher, folder:
     agent = await started(launcher, folder, typist("pasted", tmp_path / "paste"))
     line = 'it\'s "quoted" $(touch x) `y` \\ #{pane_id} %H ; ünicode \U0001f600\ttab\x01\x7f\r\n'
     text = (line * 5000)[:200_000]
-    # Taken out of each other, these would make one.
+    # Removing one sequence from within another would create a new one.
     await agent.paste(text + "\x1b[20\x1b[201~1~" + "\x9b20\x1b[201~1~" + "end;")
     await agent.press("q")
     ended = await soon(agent.ended())
@@ -246,7 +249,7 @@ async def test_folder_may_have_any_name(
     ended = await soon((await launcher.start(folder, scripted("lines", 1))).ended())
     assert ended is not None and ended.status == 0
     await until(lambda: printed(folder) == b'{"line": 0}\n')
-    assert inside(tmp_path) == {name, "here"} and inside(tmp_path / "here") == set()  # nothing was done but that
+    assert inside(tmp_path) == {name, "here"} and inside(tmp_path / "here") == set()  # nothing else happened
     assert {os.stat(f"{folder}/{name}").st_mode & 0o077 for name in inside(folder)} == {0}  # noqa: PTH116
 
 
@@ -369,7 +372,7 @@ async def test_history_is_long_unless_the_user_has_a_tmux_configuration(tmp_path
             await soon(agent.ended())
             told = call(socket, "display-message", "-p", "-t", f"={agent.session}:", "#{history_limit}").stdout
             assert told.strip() == limit
-            assert agent.session in sessions(socket)  # still there to be looked at
+            assert agent.session in sessions(socket)  # the session still exists
 
 
 @asynchronous

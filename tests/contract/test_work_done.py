@@ -1,4 +1,4 @@
-"""What a branch did since its base, as git shows it: files, commits, white space, and ids that nobody has."""
+"""Changes of a branch since its base in git: files, commits, whitespace and unknown ids."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def after(place: Place, *files: tuple[str, str]) -> str:
-    """The commit after these files were written."""
+    """Commit these files. Return the last commit."""
     for name, text in files:
         commit(place.top, name, text)
     return run_git(place.top, "rev-parse", "HEAD")

@@ -1,4 +1,4 @@
-"""What is true of worktrees and branches, read as data: also where an agent wrote something else."""
+"""Facts about worktrees and branches, read as data even if an agent wrote something else."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Worktrees: made whole or not at all, told about truly, removed without touching anything else."""
+"""Worktrees: created completely or not at all, described correctly, and removed without side effects."""
 
 import os
 import random
@@ -158,7 +158,7 @@ def test_undo_leaves_nothing_when_git_was_killed_at_any_moment(tmp_path: Path) -
 
 
 def _add_while_git_is_killed(place: Place, branch: str, delay: float) -> None:
-    """An `add` by hand, as `worktree.add` begins it, whose git and all its children are killed after a while."""
+    """Run the first git of `worktree.add` and kill it with all its children after a delay."""
     script = f"git worktree add --no-checkout --lock --no-track -b {branch} {place.path(branch)} {place.base} && "
     script += f"git -C {place.path(branch)} reset --hard"
     quiet = subprocess.DEVNULL
@@ -173,7 +173,7 @@ def _add_while_git_is_killed(place: Place, branch: str, delay: float) -> None:
 
 
 def _lives(group: int) -> bool:
-    """Return True if a process of a group has not ended; zombies wait for init only."""
+    """Return True if a process of a group has not ended. Zombies only wait for init."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             state, _, its_group, *_ = stat.read_text().rpartition(")")[2].split()
@@ -183,7 +183,7 @@ def _lives(group: int) -> bool:
 
 
 def test_add_undoes_its_work_when_git_is_killed(place: Place) -> None:
-    """The filter kills the git that runs it, in the middle of the checkout."""
+    """The filter kills the git that runs it in the middle of the checkout."""
     run_git(place.top, "config", "filter.deadly.smudge", "kill -9 $PPID; cat")
     commit(place.top, ".gitattributes", "*.bad filter=deadly\n")
     base = commit(place.top, "x.bad", "x")

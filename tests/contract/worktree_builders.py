@@ -1,4 +1,4 @@
-"""A repository with an agent's worktree in it, and what a user does to get back what was saved."""
+"""A repository with an agent's worktree, and the steps by which a user restores saved work."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ IGNORE = ".env\n*.db\nnode_modules/\nbuild/\ntarget/\n"
 
 
 class Scene:
-    """One repository of a user, one worktree of an agent, and fleet's view of both."""
+    """A user's repository, an agent's worktree, and fleet's view of both."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -45,7 +45,7 @@ class Scene:
         return Place(path=str(self.work), branch=BRANCH, admin=admin).replace(**changes)
 
     def git(self, *words: str, check: bool = True) -> str:
-        """Git as the agent runs it."""
+        """Run git as the agent does. Return its output."""
         return run_git(self.work, *words, check=check)
 
     def tip(self) -> str:
@@ -58,7 +58,7 @@ class Scene:
         )
 
     def remove(self) -> None:
-        """What removing the worktree takes away: its directory and git's folder about it; then git cleans up."""
+        """Delete the worktree and git's folder about it, then let git clean up."""
         admin = self.admin
         delete(str(self.work))
         delete(str(admin))
@@ -67,13 +67,13 @@ class Scene:
         run_git(self.top, "gc", "--quiet", "--prune=now")
 
     def run(self, command: str) -> None:
-        """Run a printed command as a user does, in a shell, somewhere."""
+        """Run a printed command in a shell outside of the repository, as a user does."""
         env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | IDENTITY
         done = subprocess.run(["sh", "-c", command], cwd=self.folder, env=env, capture_output=True, check=False)
         assert done.returncode == 0, done.stderr.decode()
 
     def bring_back(self, saved: Saved) -> Path:
-        """Remove the worktree, run every printed command; where the files are now."""
+        """Remove the worktree and run each printed command. Return the folder with the restored files."""
         self.remove()
         for command in saved.commands:
             self.run(command)
@@ -81,6 +81,6 @@ class Scene:
 
 
 def write(path: Path, data: bytes | str) -> None:
-    """Write a file and the folders on the way."""
+    """Write a file and create its parent folders."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data if isinstance(data, bytes) else data.encode())

@@ -1,4 +1,4 @@
-"""A queue in PostgreSQL, and a server of their own for tests that stop it."""
+"""A store in PostgreSQL, and a separate server for tests that stop it."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from postgres import Server, emptied, server, shared_database
 
 @pytest.fixture
 def url() -> str:
-    """A database without tasks."""
+    """Return the connection string of a database without tasks."""
     return emptied(shared_database())
 
 
@@ -23,8 +23,8 @@ def store(url: str) -> Iterator[PostgresStore]:
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[Server]:
-    """A server to be stopped, over TCP."""
-    server()  # or the test is left out
+    """Yield a separate server that listens on TCP and can be stopped."""
+    server()  # skip without PostgreSQL
     made = Server(tcp=True)
     yield made
     made.remove()

@@ -1,4 +1,4 @@
-"""Claims, and a client that holds the lock of all writers, for the tests of PostgreSQL."""
+"""Claims, and a client that holds the writers' lock, for the tests of PostgreSQL."""
 
 import os
 import subprocess
@@ -37,7 +37,7 @@ store.tasks.add(a_task(id="t-after"))
 
 
 def until(holds: Callable[[], object], seconds: float = 30.0) -> float:
-    """Wait for something to hold; how long that took."""
+    """Wait until a condition holds. Return the seconds that this took."""
     began = time.monotonic()
     while not holds():
         assert time.monotonic() - began < seconds, "it never came"
@@ -46,14 +46,14 @@ def until(holds: Callable[[], object], seconds: float = 30.0) -> float:
 
 
 def a_claim(store: PostgresStore, owner: str = "host", ttl: timedelta = HOUR, **changes: Any) -> Claim:
-    """A claim on a task made for it."""
+    """Add a task and return a claim on it."""
     store.tasks.add(a_task(**changes))
     (claim,) = store.claims.acquire(owner, [Lane(room=1)], room=1, ttl=ttl)
     return claim
 
 
 def holding(url: str, lease: int = 60) -> subprocess.Popen[str]:
-    """A process that is in a transaction, alone, until it reads a line."""
+    """Start a process that holds the writers' lock in a transaction until it reads a line."""
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, url, str(lease)],
         stdin=subprocess.PIPE,
@@ -66,7 +66,7 @@ def holding(url: str, lease: int = 60) -> subprocess.Popen[str]:
 
 
 def is_waited_for(url: str) -> bool:
-    """Whether somebody waits for its turn to write."""
+    """Return True if a client waits for the writers' lock."""
     with psycopg.connect(url) as link:
         found = link.execute("select count(*) from pg_locks where locktype = 'advisory' and not granted").fetchone()
     return found is not None and found[0] > 0

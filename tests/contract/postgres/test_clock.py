@@ -1,4 +1,4 @@
-"""A database whose clock somebody sets: claims go by it, and nobody loses one by that."""
+"""Changes of the database clock: claims follow this clock, and no holder loses a claim by a change."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -19,8 +19,8 @@ T = TypeVar("T")
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[Server]:
-    """A server whose clock can be set."""
-    server()  # or the test is left out
+    """Yield a server whose clock can be set."""
+    server()  # skip without PostgreSQL
     made = Server(faked=True)
     yield made
     made.remove()
@@ -28,7 +28,7 @@ def own() -> Iterator[Server]:
 
 @pytest.fixture
 def hosts(own: Server) -> Iterator[tuple[PostgresStore, PostgresStore]]:
-    """One that works and one that looks for what it could take, both there for a lease already."""
+    """Yield two stores, one that works and one that reaps. Both have reached the server for a whole lease."""
     own.set_clock("+0")
     url = own.make_database()
     one, other = PostgresStore(url, make=True, lease=LEASE), PostgresStore(url, lease=LEASE)
@@ -39,7 +39,10 @@ def hosts(own: Server) -> Iterator[tuple[PostgresStore, PostgresStore]]:
 
 
 def patiently(call: Callable[[], T]) -> T:
-    """What the server answers. It goes by the same clock for its own limits: one that was set may end a connection."""
+    """Return the result of a call, which is repeated while the server is away.
+
+    The server uses the changed clock for its own timeouts too, so a change may end a connection.
+    """
     answer: list[T] = []
 
     def is_there() -> bool:
@@ -58,7 +61,7 @@ def test_renewed_claim_survives_when_the_clock_is_set_forward(
     claim = a_claim(one, "one", ttl=LEASE)
     own.set_clock("+3600")
     assert patiently(other.claims.reap) == []
-    assert other.now() > claim.expires_at  # it knows the new time, and takes nothing
+    assert other.now() > claim.expires_at  # it sees the new time and reaps nothing
     with pytest.raises(ClaimLost):
         patiently(lambda: other.claims.adopt(claim.task.id, "other", epoch=claim.epoch, ttl=LEASE))
     assert [each.epoch for each in patiently(lambda: one.claims.renew([claim], ttl=HOUR))] == [claim.epoch]

@@ -1,4 +1,4 @@
-"""What the supervisor of a host that has nothing to do asks of the database, and that it hears of work all the same."""
+"""Database queries of an idle supervisor, which must still hear of new work."""
 
 import asyncio
 import time
@@ -27,7 +27,7 @@ from fleet.store.postgres import PostgresStore
 from fleet.store.postgres_link import Link
 from launching import asynchronous, until
 
-#: How often it looks, and how often it tells of itself and looks for what others let expire.
+#: Seconds between two polls for work, and between two heartbeats, which also reap expired claims.
 POLL, BEAT = 0.5, 1.0
 SETTINGS = f"""
 [supervisor]
@@ -47,7 +47,7 @@ def fleet(url: str, tmp_path: Path) -> Iterator[Fleet]:
 
 @asynccontextmanager
 async def served(fleet: Fleet, poll: float) -> AsyncIterator[None]:
-    """With the supervisor of a home, which looks so often; it has arrived, and has looked for what is old."""
+    """Run the supervisor of a home inside the block. It has registered and done its initial cleanup."""
     atomic_write(fleet.home.settings, SETTINGS.format(poll=poll).encode())
     context = make_context(fleet, Said(name="a"))
     supervisor = Supervisor(context)
@@ -61,7 +61,7 @@ async def served(fleet: Fleet, poll: float) -> AsyncIterator[None]:
 
 @contextmanager
 def noted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Every script that is sent to a server while inside."""
+    """Yield a list that collects each script sent to a server inside the block."""
     sent: list[str] = []
     execute = Link.execute
 
@@ -85,9 +85,10 @@ async def test_idle_host_sends_one_query_per_poll_and_notifies_no_other_host(
             taken = time.monotonic() - began
     looks = [each for each in sent if "waiting" in each]
     assert 0 < len(looks) <= taken / POLL + 2
-    # To tell of itself takes four, of which two begin and end it; one looks for the expired, one for what is old.
+    # A heartbeat takes four queries, of which two begin and end the transaction. One more looks for expired claims, and
+    # one for old data.
     assert len(sent) - len(looks) <= 6 * (taken / BEAT + 1)
-    # A start that is slow may still tell of itself; each beat must not.
+    # A slow start may still notify once when the host registers. A heartbeat must not notify.
     assert len([each for each in sent if "notify" in each]) <= 1
 
 
@@ -110,14 +111,14 @@ async def test_push_queue_sends_as_many_queries_for_thirty_worktrees_as_for_one(
         for _ in range(count):
             worked_in(fleet, context.owner)
         with noted(monkeypatch) as sent:
-            assert await PushQueue(context).push_due() == pytest.approx(60, abs=1)  # there is nothing to send
+            assert await PushQueue(context).push_due() == pytest.approx(60, abs=1)  # nothing is to be sent
         asked.append(len(sent))
     context.close()
     assert asked[0] == asked[1] <= 4
 
 
 def worked_in(fleet: Fleet, owner: str) -> None:
-    """A worktree in which a run has ended, and whose branch was sent."""
+    """Add a worktree in which a run has ended and whose branch was sent."""
     store = fleet.store
     claim = a_claim(store, owner=owner)
     run = store.runs.begin(claim, a_run())

@@ -1,4 +1,4 @@
-"""Hearing that something was written, and what a host asks that hears nothing."""
+"""Notifications about writes in PostgreSQL."""
 
 import time
 
@@ -13,7 +13,7 @@ def test_listener_hears_of_writes_and_not_of_claims(store: PostgresStore, url: s
     heard: list[float] = []
     other = PostgresStore(url)
     with store.listening(lambda: heard.append(time.monotonic())):
-        until(lambda: len(heard) == 1)  # for what was written before
+        until(lambda: len(heard) == 1)  # for earlier writes
         other.tasks.add(a_task())
         until(lambda: len(heard) == 2)
         claims = other.claims.acquire("host", [Lane(room=1)], room=1, ttl=HOUR)

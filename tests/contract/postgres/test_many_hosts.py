@@ -1,4 +1,4 @@
-"""Many hosts at once: none gets what another has, and those who need not wait for each other do not."""
+"""Concurrent hosts: no two get the same task, and independent hosts do not wait for each other."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ WORKER = Path(__file__).parents[2] / "workers" / "claimer.py"
 
 
 def at_once(*commands: list[str]) -> list[list[str]]:
-    """What workers print that are told to begin at the same moment, each line as words."""
+    """Start workers that begin at the same moment. Return the words of the line that each one prints."""
     workers = [
         subprocess.Popen([sys.executable, WORKER, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for words in commands

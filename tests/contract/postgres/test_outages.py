@@ -1,4 +1,4 @@
-"""A server, a network or a host that goes, hangs and comes back: it is told in time, and nobody is robbed."""
+"""Servers, networks and hosts that stop, hang and return: outages are noticed in time, and no claim is lost."""
 
 import os
 import signal
@@ -28,7 +28,7 @@ def test_transaction_is_rolled_back_when_its_client_is_killed(store: PostgresSto
 
 
 def test_transaction_is_rolled_back_when_its_host_hangs(store: PostgresStore, url: str) -> None:
-    quick = PostgresStore(url, lease=3 * SECOND)  # its own patience is a second
+    quick = PostgresStore(url, lease=3 * SECOND)  # it waits for one second
     holder = holding(url, lease=3)
     holder.send_signal(signal.SIGSTOP)
     try:
@@ -38,7 +38,7 @@ def test_transaction_is_rolled_back_when_its_host_hangs(store: PostgresStore, ur
     finally:
         holder.kill()
         holder.communicate(timeout=30)
-    assert said.startswith("away: the database cannot be reached")  # so its supervisor waits, and counts no failure
+    assert said.startswith("away: the database cannot be reached")  # so its supervisor waits and counts no failure
     assert holder.returncode == 0
     found = [task.id for task in store.tasks.find(Filter())]
     assert "t-after" in found and not {"t-held", "t-more"} & set(found)
@@ -57,17 +57,17 @@ def _can_add(store: PostgresStore) -> bool:
     "does",
     [
         "set transaction read only; insert into tasks select * from tasks",
-        "do $$ begin raise exception sqlstate '57P01'; end $$",  # it is being shut down
-        "do $$ begin raise exception sqlstate '57P02'; end $$",  # it crashed
-        "do $$ begin raise exception sqlstate '57P03'; end $$",  # it is starting
-        "do $$ begin raise exception sqlstate '57P05'; end $$",  # idle for too long
-        "do $$ begin raise exception sqlstate '57014'; end $$",  # a limit of time was reached
-        "do $$ begin raise exception sqlstate '55P03'; end $$",  # somebody else has what is needed
+        "do $$ begin raise exception sqlstate '57P01'; end $$",  # the server shuts down
+        "do $$ begin raise exception sqlstate '57P02'; end $$",  # the server crashed
+        "do $$ begin raise exception sqlstate '57P03'; end $$",  # the server starts
+        "do $$ begin raise exception sqlstate '57P05'; end $$",  # session idle for too long
+        "do $$ begin raise exception sqlstate '57014'; end $$",  # statement timeout
+        "do $$ begin raise exception sqlstate '55P03'; end $$",  # lock not available
         "do $$ begin raise exception sqlstate '53300'; end $$",  # too many connections
         "do $$ begin raise exception sqlstate '53200'; end $$",  # no memory
-        "do $$ begin raise exception sqlstate '53400'; end $$",  # another limit of its settings
-        "do $$ begin raise exception sqlstate '25P03'; end $$",  # idle for too long, in a transaction
-        "do $$ begin raise exception sqlstate '25P04'; end $$",  # a transaction that took too long
+        "do $$ begin raise exception sqlstate '53400'; end $$",  # another configured limit
+        "do $$ begin raise exception sqlstate '25P03'; end $$",  # transaction idle for too long
+        "do $$ begin raise exception sqlstate '25P04'; end $$",  # transaction timeout
         "do $$ begin raise exception sqlstate '25006'; end $$",  # a primary that became a standby
         "do $$ begin raise exception sqlstate '08006'; end $$",  # the connection broke
     ],
@@ -120,7 +120,7 @@ def test_query_is_given_up_after_a_third_of_the_lease_when_the_server_hangs(url:
             store.tasks.find(Filter())
         assert time.monotonic() - began >= 0.8
         assert store.connection.reached_for() < time.monotonic() - began, "since then, not since it was opened"
-        assert store.tasks.find(Filter()) == []  # by another connection
+        assert store.tasks.find(Filter()) == []  # over another connection
     finally:
         os.kill(backend, signal.SIGCONT)
     store.close()

@@ -1,4 +1,4 @@
-"""What a real server and its driver say to a connection that does not come about, in words of fleet's own."""
+"""The explanations that fleet gives when a real server refuses a connection."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -10,7 +10,7 @@ from fleet.core.errors import StoreAway
 from fleet.store.postgres_link import connect
 from postgres import Server, server
 
-#: Whom the server lets in, and how.
+#: The users that the server accepts, and how they authenticate.
 RULES = """
 local all all trust
 host all fleet,Ghost77,Locked77,Full77 127.0.0.1/32 trust
@@ -63,7 +63,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def here() -> Iterator[str]:
-    server()  # or the test is left out
+    server()  # skip without PostgreSQL
     made = Server(tcp=True)
     with psycopg.connect(made.url(), autocommit=True) as link:
         for statement in MADE:

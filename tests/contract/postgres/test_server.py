@@ -1,4 +1,4 @@
-"""What a database must be like, what is said of it, and how texts are kept in it."""
+"""Requirements on a PostgreSQL database, its health report, and the encoding of texts."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
