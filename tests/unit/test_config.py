@@ -1,4 +1,4 @@
-"""Settings: what is declared, what is refused, who wins, and how files are changed."""
+"""Settings: declarations, refusals, precedence, and changes of files."""
 
 import tomllib
 from datetime import UTC, datetime
@@ -32,7 +32,7 @@ AGREED = "\n[consent]\nskip_permissions_at = 2026-01-01T00:00:00Z\n"
 
 
 class Place:
-    """A home and a project to write settings into."""
+    """A home and a project with settings files."""
 
     def __init__(self, base: Path) -> None:
         self.home = Home(str(base / "home"))

@@ -1,4 +1,4 @@
-"""Settings of coders, accounts and prices: what they come to, and how they are shown."""
+"""Settings of coders, accounts and prices: their effect and their display."""
 
 import subprocess
 import sys
@@ -35,7 +35,7 @@ Held = Callable[..., Settings]
 
 @pytest.fixture
 def held(tmp_path: Path) -> Held:
-    """Reads a text as runtime.toml, and another as a project's file over it."""
+    """Return a function that reads a text as runtime.toml, and another one as a project file over it."""
     home, project = Home(str(tmp_path / "home")), tmp_path / "project"
     home.make()
     (project / ".fleet").mkdir(parents=True)
@@ -273,5 +273,5 @@ for key in [*KEYS.values(), *(key for keys in ELEMENTS.values() for key in keys.
 
 
 def test_any_declared_type_is_listed_without_an_error() -> None:
-    """Some unions make msgspec free memory that is not its own: a crash at the end, long after the answer."""
+    """Some unions make msgspec free memory that it does not own. The program then crashes at its end."""
     assert subprocess.run([sys.executable, "-c", WEAR], timeout=60).returncode == 0

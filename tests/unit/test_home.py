@@ -1,4 +1,4 @@
-"""The home: where it is, what makes it unfit, and the programs in it."""
+"""The home: its path, the reasons to refuse it, and its programs."""
 
 import os
 import stat
@@ -180,7 +180,7 @@ def test_project_is_the_nearest_settings_file_or_repository(tmp_path: Path) -> N
     (tmp_path / ".fleet" / "config.toml").touch()
     repo = tmp_path / "repo"
     (repo / ".git").mkdir(parents=True)
-    assert find_project(str(repo), home) is None  # as some sandboxes leave it: no repository to git either
+    assert find_project(str(repo), home) is None  # as in some sandboxes, where git finds no repository either
     (repo / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     inner = repo / "app"
     (inner / ".aifleet").mkdir(parents=True)
@@ -250,6 +250,6 @@ def test_importing_the_home_is_cheap() -> None:
 
 
 def _with_path(code: str) -> str:
-    # Without `site`, which imports much of this by itself in an editable installation.
+    # Skip `site`, which imports many of these modules in an editable installation.
     source = Path(sys.modules["fleet"].__file__ or "").parents[1]
     return f"import sys; sys.path.insert(0, {str(source)!r}); {code}"

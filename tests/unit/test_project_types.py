@@ -1,4 +1,4 @@
-"""What a new project file says, by the files that a repository has."""
+"""The content of a new project file, which follows from the files of a repository."""
 
 import tomllib
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The pipe that wakes a supervisor: it is readable after a wake, and nobody waits for it."""
+"""The pipe that wakes a supervisor: it is readable after a wake, and writing never blocks."""
 
 import os
 import select

@@ -1,4 +1,4 @@
-"""What needs a person: in which order, and by which names commands mean the tasks."""
+"""Matters that need a person: their order, and the names of tasks in the suggested commands."""
 
 from datetime import datetime
 from typing import Any
@@ -14,7 +14,7 @@ from fleet.core.task import Status
 
 
 class Here(Scope):
-    """A person in one repository."""
+    """The scope of a person in one repository."""
 
     repo = "/r"
 

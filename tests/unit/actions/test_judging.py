@@ -1,4 +1,4 @@
-"""What a judge is told, and what counts as its answer."""
+"""The prompt of a judge, and the answers that count."""
 
 import re
 

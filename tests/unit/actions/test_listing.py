@@ -1,4 +1,4 @@
-"""What `fleet list` calls that which an agent does, from what was observed of it."""
+"""The status words of `fleet list`, from the observed state of an agent."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ LONG_AGO = NOON - HOUR
 
 
 def status(run: dict[str, Any] | None = None, *, asks: bool = False, **task: Any) -> str:
-    """The word for a task with this last run."""
+    """Return the status word of a task with this last run."""
     return a_row(run, asks=asks, **task).status
 
 
@@ -127,20 +127,20 @@ def test_removed_worktree_is_shown_without_path_and_ports() -> None:
 
 
 class Asked:
-    """A queue in a file, and the statements that were sent to it."""
+    """A store in a file, and the statements that were sent to it."""
 
     def __init__(self, path: Path) -> None:
         self.store = SqliteStore(str(path / "fleet.db"), make=True)
         self.fleet = Fleet(Home(str(path)), self.store)
         self.statements: list[str] = []
-        self.store.connection._db.exec_trace = self._note  # what reaches the database, whoever sent it
+        self.store.connection._db.exec_trace = self._note  # all statements, of any origin
 
     def _note(self, _: Any, sql: str, __: Any) -> bool:
         self.statements.append(sql)
         return True
 
     def add(self, count: int) -> None:
-        """Agents at work, and as many that are over, with and without their worktree."""
+        """Add live agents and as many that have ended, with and without their worktree."""
         for _ in range(count):
             for over, standing in ((False, True), (True, True), (True, False)):
                 task = a_task(workspace=WORKTREE)
@@ -155,7 +155,7 @@ class Asked:
                     removed(self.fleet.store, claim.task.id)
 
     def count(self, *, everything: bool) -> tuple[int, int]:
-        """How many rows a list has, and what it asked for them."""
+        """Return the number of rows in a list and the number of statements for them."""
         self.statements.clear()
         found = rows(self.fleet, ANYWHERE, everything=everything)
         assert all(row.run for row in found)

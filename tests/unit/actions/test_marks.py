@@ -1,4 +1,4 @@
-"""Marks: what has ended since one is told once, and none grows without end."""
+"""Marks: each end since a mark is reported once, and marks have a bounded size."""
 
 from datetime import timedelta
 
@@ -16,7 +16,7 @@ SECOND, STATE = timedelta(seconds=1), "0123456789abcdef"
 
 
 class Place:
-    """A home whose clock is the test's."""
+    """A home whose clock the test controls."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
@@ -34,7 +34,7 @@ class Place:
             self.store.tasks.save(self.store.tasks.get(key).moved(status, now).replace(updated_at=now))
 
     def heard(self, caller: Caller | None = None) -> marks.Mark:
-        """A mark that went to a caller and came back."""
+        """Return a mark after its way to a caller and back."""
         found = mark_in(mark(self.fleet, caller, STATE).text)
         assert found is not None
         return found

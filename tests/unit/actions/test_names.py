@@ -1,4 +1,4 @@
-"""What a name means: an exact id first, then a branch of the repository one is in, then a glob over both."""
+"""Names of tasks: first an exact id, then a branch of the current repository, then a glob over both."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +25,7 @@ def fleet() -> Iterator[Fleet]:
 
 
 def add(fleet: Fleet, key: str, branch: str = "", repo: str = "/one", **more: Any) -> str:
-    """A task with a branch; its id."""
+    """Add a task with a branch. Return its id."""
     fleet.store.tasks.add(a_task(id=key, branch=branch, repo=repo if branch else "", **more))
     return key
 

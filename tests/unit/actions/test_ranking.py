@@ -1,4 +1,4 @@
-"""Which of several is the best, by what was found and never by what anybody claims."""
+"""The ranking of candidates, by evidence and never by claims."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A receipt in plain words: what a person needs first, stands first; hostile or missing pieces break nothing."""
+"""Receipts in plain text: the most important facts first, and no error for hostile or missing pieces."""
 
 from typing import Any
 

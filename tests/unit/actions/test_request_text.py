@@ -1,4 +1,4 @@
-"""What a pull request says: the receipt in plain words, and nothing that calls people or closes issues."""
+"""The text of a pull request: the receipt in plain words, without mentions of people or issues."""
 
 import re
 from typing import Any
@@ -29,7 +29,7 @@ def a_run(number: int, **fields: Any) -> Run:
 
 
 def outside_of_fences(text: str) -> str:
-    """What a forge reads as more than text, by the rule for fences: as many backquotes, or more, end one."""
+    """Return the text outside of fences. A fence ends at a line with at least as many backquotes as its first line."""
     outside, fence = [], ""
     for line in text.splitlines():
         ticks = re.match(r"`{3,}", line)

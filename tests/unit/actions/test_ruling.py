@@ -1,4 +1,4 @@
-"""The rules of a task as its maker says them."""
+"""The rules of a task, as its creator gives them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the runs of coders and models came to: rates, retries and costs from the counts alone."""
+"""Statistics of coders and models: rates, retries and costs, computed from counts alone."""
 
 from datetime import UTC, datetime
 from pathlib import Path

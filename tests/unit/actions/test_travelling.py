@@ -1,4 +1,4 @@
-"""Where tasks may be worked on: what keeps one on its host, and what goes with it to another."""
+"""The hosts that may run a task: requirements that pin a task, and data that travels with it."""
 
 import json
 from pathlib import Path
@@ -29,7 +29,7 @@ def test_pinned_task_requires_its_host_besides_its_other_requirements(home: Home
     assert json.loads(stay(home, '["gpu"]')) == ["gpu", pin]
     Path(home.settings).write_text('[host]\nname = "other"\n')
     assert stay(home, "") == f'["{pin}"]', "whatever its host is called"
-    assert stay(home, '["gpu", "host:beta"]') == '["gpu", "host:beta"]'  # somebody said so
+    assert stay(home, '["gpu", "host:beta"]') == '["gpu", "host:beta"]'  # the user named a host
 
 
 def test_pinned_task_follows_its_host_after_a_rename(home: Home) -> None:

@@ -1,4 +1,4 @@
-"""Why a task that requires something of a host waits, said so that somebody can help it."""
+"""The reason why a task waits for a host, in words that help to resolve it."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""codefleet's variables: its defaults, what they turn into, and what is refused; names of branches; how far one is."""
+"""codefleet's variables: defaults, effects and refused values. Also names of branches and the status of workers."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which copy of a stage speaks for a workflow, by the states of all of them."""
+"""The copy of a stage that gives a workflow its result, by the states of all stages."""
 
 import pytest
 
@@ -14,7 +14,7 @@ ITEMS_REPEAT = a_plan(a_stage("plan"), a_stage("part", "plan", each=["a", "b"], 
 
 
 def last_of(plan: Plan, *skipped: str, **states: str) -> tuple[str, str]:
-    """The one that speaks, and its state; all that are not named are done."""
+    """Return the stage that gives the result, and its state. All other stages are done unless named."""
     named = dict.fromkeys(skipped, State.SKIPPED) | states
     seen = [Seen(stage, "", None, named.pop(stage.name, State.DONE), "", None, None) for stage in plan.stages]
     assert not named

@@ -1,4 +1,4 @@
-"""Command lines the way bd's own parser reads them."""
+"""Command lines, parsed as bd parses them."""
 
 import pytest
 

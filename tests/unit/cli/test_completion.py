@@ -1,4 +1,4 @@
-"""The coders that a shell offers."""
+"""The coders that shell completion offers."""
 
 from pathlib import Path
 

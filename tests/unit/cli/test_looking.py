@@ -1,4 +1,4 @@
-"""Following a screen: which of its lines are new since it was last looked at."""
+"""Following a screen: the lines that are new since the last look."""
 
 import pytest
 
@@ -14,7 +14,7 @@ from fleet.cli.looking import new_lines
         ("a b c", "b c d e", "d e"),
         ("a a", "a a a", "a"),
         ("a b >", "a b c >", "c"),  # a prompt stays at the bottom
-        ("a b", "x y", "x y"),  # a screen that was drawn anew
+        ("a b", "x y", "x y"),  # the screen was redrawn
         ("a b", "", ""),
     ],
 )

@@ -1,4 +1,4 @@
-"""Agy: plain text, from a program whose last word is what it hands in."""
+"""Agy: plain text output, and a result file as the only last word."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Claude: how it is started and spoken to, and what the lines mean that no recording shows."""
+"""Claude: its command, its messages, and the lines that no recording contains."""
 
 import json
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What claude tells about the MCP servers it was to have."""
+"""Claude's report about its configured MCP servers."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Codex: its options, what its stream leaves out, and the file beside it that tells the rest."""
+"""Codex: its options, the gaps of its stream, and the session file that fills them."""
 
 import glob
 import json

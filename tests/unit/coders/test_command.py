@@ -1,4 +1,4 @@
-"""The described coder: its command, and what it makes of lines, whatever they hold."""
+"""The described coder: its command, and the events it reads from any line."""
 
 import json
 from datetime import UTC, datetime

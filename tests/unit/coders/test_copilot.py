@@ -1,4 +1,4 @@
-"""Copilot: its options, and what of its stream the recordings do not show."""
+"""Copilot: its options, and the parts of its stream that no recording contains."""
 
 import json
 from fnmatch import fnmatch

@@ -1,4 +1,4 @@
-"""The demo coder reads its own stream, and garbage gives no event."""
+"""The demo coder parses its own stream, and garbage gives no event."""
 
 import json
 import random
@@ -99,7 +99,7 @@ VALUES = st.recursive(
 
 @st.composite
 def mutated(draw: st.DrawFn) -> str:
-    """A line of the stream with some of it changed: values swapped, bytes flipped, cut, doubled, put together."""
+    """Draw a line of the stream with changes: values swapped, bytes flipped, text cut, doubled or joined."""
     line = dict(draw(st.sampled_from([line for line, _ in STREAM.values()])))
     for key in draw(st.lists(st.sampled_from(sorted(line)), max_size=2)):
         line[key] = draw(VALUES)

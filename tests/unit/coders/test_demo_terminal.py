@@ -1,4 +1,4 @@
-"""The demo agent at a terminal of its own: a real program on a pseudo-terminal."""
+"""The demo agent in a terminal: the real program on a pseudo-terminal."""
 
 import json
 import os
@@ -23,7 +23,7 @@ PATIENCE = 20.0
 
 
 class Terminal:
-    """A running agent, and what it wrote so far."""
+    """A running agent and its output so far."""
 
     def __init__(self, base: Path, prompt: str, **order: Any) -> None:
         folder = base / "runs" / "1"
@@ -56,7 +56,7 @@ class Terminal:
             data = data[os.write(self._master, data[:1024]) :]
 
     def read(self) -> str:
-        with suppress(OSError):  # it has ended
+        with suppress(OSError):  # the agent has ended
             while select.select([self._master], [], [], 0)[0]:
                 self.out += os.read(self._master, 65536).decode("utf-8", "replace")
         return self.out

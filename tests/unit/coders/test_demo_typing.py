@@ -1,4 +1,4 @@
-"""Keys and pastes at the demo agent's terminal, in whatever pieces they come."""
+"""Keys and pastes at the demo agent's terminal, in chunks of any size."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Answers in other programs' files: what is there is kept, whoever writes at the same time, and no link is followed."""
+"""Answers in other programs' files: existing content stays, concurrent writers lose nothing, no link is followed."""
 
 import json
 import os
@@ -20,7 +20,7 @@ KEY = {"ANTHROPIC_API_KEY": "a-key-that-is-longer-than-twenty"}
 
 
 class Asking(Coder):
-    """A coder that wants whatever a test says."""
+    """A coder whose wanted answers the test gives."""
 
     def __init__(self, name: str, wanted: dict[str, Any]) -> None:
         self.wanted = {name: wanted}

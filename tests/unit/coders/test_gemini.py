@@ -1,4 +1,4 @@
-"""Gemini: its options and defaults, its refusals, and what its exit codes say."""
+"""Gemini: its options and defaults, its refusals and its exit codes."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""OpenCode: a stream without a last word, steps that add up, and refusals that only stderr tells in time."""
+"""OpenCode: a stream without a last word, steps that add up, and refusals that only stderr reports in time."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""Pi: its options, its extension as node runs it, and what of its stream the recordings do not show."""
+"""Pi: its options, its extension as node runs it, and the parts of its stream that no recording contains."""
 
 import json
 import shutil
@@ -148,7 +148,7 @@ def test_missing_login_is_explained_from_stderr() -> None:
 
 
 def extended(tmp_path: Path, program: str) -> str:
-    """What a program prints that has pi's extension, and a pi whose model is known."""
+    """Return the output of a program that uses pi's extension and a pi with a known model."""
     node = shutil.which("node")
     require(node, "pi's extension (needs the program node)")
     (source,) = PI.command(an_order(folder="/runs/1")).files.values()

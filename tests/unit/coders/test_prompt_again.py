@@ -1,4 +1,4 @@
-"""What an agent is told of why its task runs again: what a command printed, and what was not so, as data."""
+"""The prompt of a repeated run: command output and false claims appear in it as data."""
 
 from builders import a_task
 from fleet.coders.prompt import not_passed, not_so, prompt_for

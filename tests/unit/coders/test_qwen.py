@@ -1,4 +1,4 @@
-"""Qwen: what differs from claude, whose stream it speaks."""
+"""Qwen: its differences from claude, whose stream format it uses."""
 
 import json
 from fnmatch import fnmatchcase

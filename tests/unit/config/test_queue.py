@@ -1,4 +1,4 @@
-"""Which queue a home has, and that its connection string is repeated nowhere."""
+"""The queue of a home, and the secrecy of its connection string."""
 
 import logging
 import os
@@ -96,7 +96,7 @@ def test_connection_string_without_password_is_accepted(typed: str) -> None:
         (f'  "queue" = "{URL}"\n', True),
         (f"coder = 'x'\nqueue= '''{URL}'''", True),
         ('queue_command = ["x"]\n', True),
-        ('queue = "sqlite" # for now\n', True),  # the settings are read, and say no
+        ('queue = "sqlite" # for now\n', True),  # the settings are read and name no queue
     ],
 )
 def test_quick_check_finds_each_configured_queue(home: Home, text: str, elsewhere: bool) -> None:

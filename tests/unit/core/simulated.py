@@ -1,4 +1,4 @@
-"""Agents of a simulated fleet, whose fate is known beforehand."""
+"""Agents of a simulated fleet, whose fate is chosen at their start."""
 
 from datetime import datetime, timedelta
 
@@ -6,7 +6,7 @@ from fleet.core.task import HEADLESS, INTERACTIVE, Claim
 from fleet.core.watchdog import Facts
 
 SECOND = timedelta(seconds=1)
-# How often each thing happens to a run. Those in the second line only end because a watchdog sees them.
+# The frequency of each fate of a run. Only a watchdog ends the runs of the second line.
 FATES = {
     **{"finished": 50, "incomplete": 8, "failed": 10, "rate_limited": 8, "blocked": 4, "lost": 4, "cancelled": 1},
     **{"context_full": 4, "start_hang": 2, "stalled": 2, "hung_after_result": 3, "timed_out": 1, "over_budget": 1},
@@ -18,15 +18,15 @@ WINDOW = 200_000
 
 
 class Agent:
-    """A live agent, and what will become of it."""
+    """A live agent and its fate."""
 
     def __init__(self, claim: Claim, coder: str, fate: str, lasts: timedelta, now: datetime) -> None:
         self.task, self.coder, self.mode = claim.task, coder, claim.task.mode or HEADLESS
         self.fate, self.started_at, self.turns_at = fate, now, now + lasts
-        self.life = 0  # which life of the supervisor started it
+        self.life = 0  # the life of the supervisor that started it
 
     def facts(self, now: datetime) -> Facts:
-        """What can be seen of it."""
+        """Return the observable facts about the agent."""
         turned = now >= self.turns_at
         quiet = turned and self.fate in ("stalled", "hung_after_result")
         return Facts(

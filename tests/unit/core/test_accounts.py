@@ -1,4 +1,4 @@
-"""Which account a run uses, and what its limits do to it."""
+"""The account that a run uses, and the effect of limits on accounts."""
 
 from collections import Counter
 from datetime import datetime, timedelta
@@ -32,7 +32,7 @@ SETTINGS = merge(
 
 
 def after(limit: str, account: Account | None = None, *, at: datetime = NOON, **said: Any) -> Account:
-    """The account after a run that was started just before."""
+    """Return the account after a run that had started just before."""
     outcome = Outcome(
         ending=said.pop("ending", "rate_limited"), reason="why", limit=limit, resume_at=said.pop("ends", None)
     )

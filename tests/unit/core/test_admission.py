@@ -1,4 +1,4 @@
-"""How many agents may start, of which coders, and what is said when none may."""
+"""The number of agents that may start per coder, and the reasons if none may start."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,7 +17,7 @@ CODERS = {"claude": "", "codex": ""}
 
 
 def settings(**values: Any) -> Settings:
-    """Settings by their dotted names, with __ for the dot."""
+    """Return settings, given by their dotted names with __ for the dot."""
     return merge([Layer(Origin("runtime", ""), {tuple(name.split("__")): value for name, value in values.items()})])
 
 
@@ -26,7 +26,7 @@ def situation(**changes: Any) -> Situation:
 
 
 def claims(room: Room, *tasks: Any) -> list[Claim]:
-    """What a queue of these tasks hands out."""
+    """Return the claims on a queue of these tasks."""
     store = open_queue(FakeClock())
     for task in tasks:
         store.tasks.add(task)

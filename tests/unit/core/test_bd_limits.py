@@ -1,4 +1,4 @@
-"""What bd cannot hold is known without asking it, by every number that a task may carry."""
+"""Values that bd cannot hold are recognized without bd, including every number of a task."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Names of branches: what is refused, which folder each gets, and the two spellings of a fanout."""
+"""Names of branches: refused names, their folders, and the two spellings of a fanout."""
 
 import subprocess
 

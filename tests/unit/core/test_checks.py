@@ -1,4 +1,4 @@
-"""What a task's fields may hold."""
+"""Valid values of a task's fields."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What evidence amounts to: every finding by what makes it, and that an agent's word alone never makes `verified`."""
+"""Findings from evidence. An agent's claim alone never makes a run `verified`."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def passed(**said: Any) -> Verification:
 
 
 def seen(**said: Any) -> Evidence:
-    """Of a run in a worktree that used tools, changed files and says that it is done."""
+    """Return the evidence of a worktree run that used tools, changed files and claims to be done."""
     honest = {"ending": Ending.FINISHED, "tool_calls": 3, "workspace": WORKTREE, "changed": 2, "handed_in": True}
     return Evidence(**{**honest, **said})
 
@@ -50,7 +50,7 @@ PLAIN: dict[str, Any] = {"workspace": "directory"}
         (seen(**NOTHING, handed_in=False), "fabricated", "never used a tool"),
         (seen(**NOTHING), "fabricated", "never used a tool"),
         (seen(**NOTHING, artifact=True), "no_changes", "nothing differs"),
-        (seen(tool_calls=0), "unverified", "no verify command"),  # the files are there, whatever its stream tells
+        (seen(tool_calls=0), "unverified", "no verify command"),  # the files exist, whatever its stream says
         (seen(**NOTHING, tells_tools=False, handed_in=False), "incomplete", "nothing to show"),
         (seen(**NOTHING, tells_tools=False), "no_changes", "nothing differs"),
         (seen(absent=("a", "b", "c", "d", "e")), "fabricated", "not there: a, b, c and 2 more"),
@@ -69,14 +69,14 @@ PLAIN: dict[str, Any] = {"workspace": "directory"}
         (seen(claimed_blocked="it says it is blocked: why"), "incomplete", "it says it is blocked: why"),
         (seen(claimed_blocked="blocked", verification=passed()), "incomplete", "blocked"),
         (seen(claimed_blocked="blocked", changed=0), "incomplete", "blocked"),
-        (seen(claimed_blocked="blocked", **NOTHING), "incomplete", "blocked"),  # it does not say that it did anything
+        (seen(claimed_blocked="blocked", **NOTHING), "incomplete", "blocked"),  # it does not claim any work
         (seen(claimed_blocked="blocked", absent=("a",) * 3), "fabricated", "not there: a"),
         (seen(claimed_blocked="blocked", untouched=("a",), changed=0), "fabricated", "not made: a"),
         (seen(claimed_blocked="blocked", strayed=("it wrote to ~",)), "out_of_scope", "it wrote to ~"),
         (seen(strayed=("it wrote to ~",), verification=passed()), "out_of_scope", "it wrote to ~"),
         (seen(strayed=("it wrote to ~",), ending="rate_limited"), "out_of_scope", "it wrote to ~"),
         (seen(**PLAIN, changed=None), "unverified", "no verify command"),
-        (seen(**PLAIN, changed=None, tool_calls=0), "no_changes", "did nothing else"),  # handed in, and not git
+        (seen(**PLAIN, changed=None, tool_calls=0), "no_changes", "did nothing else"),  # handed in, without git
         (seen(**PLAIN, changed=None, formalities=2), "unverified", "no verify command"),
         (seen(**PLAIN, changed=None, formalities=3), "no_changes", "did nothing else"),
         (seen(**PLAIN, changed=None, formalities=3, artifact=True), "unverified", "no verify command"),

@@ -1,4 +1,4 @@
-"""What tasks may require of a host, and what is refused before it is kept."""
+"""Requirements of tasks on hosts, and their validation before they are stored."""
 
 import msgspec
 import pytest

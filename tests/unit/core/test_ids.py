@@ -1,4 +1,4 @@
-"""Ids: as long as the queue needs, in digits that are safe everywhere."""
+"""Ids: as long as the queue needs, in characters that are safe everywhere."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""JSON text: what is written reads back as it was, in the json module's own words."""
+"""JSON text: written values survive a round trip, in the format of the json module."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which last words ask the user something."""
+"""Last words that ask the user a question."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Where a task goes after a run, and that no task can come back for ever."""
+"""The status of a task after a run, and the bound on the number of runs."""
 
 import json
 import random
@@ -32,14 +32,14 @@ def verdict(
     rules: Rules = Rules(),  # noqa: B008
     **said: Any,
 ) -> Verdict:
-    """What is decided at noon, with half of the jitter."""
+    """Return the verdict at noon, with half of the jitter."""
     outcome = Outcome(**{"ending": ending, "reason": "why", "tool_calls": 3, **said})
     task = task or a_task(status="in_progress")
     return decide(task, outcome, now=NOON, limits=limits, jitter=0.5, findings=findings, rules=rules)
 
 
 def counted(found: Verdict) -> dict[str, int]:
-    """What a verdict adds to the counts of a task."""
+    """Return the counters that a verdict increases."""
     return {name: count for name in COUNTS if (count := getattr(found, name))}
 
 
@@ -174,7 +174,7 @@ def test_bad_result_of_an_interactive_agent_blocks_its_task(finding: str) -> Non
 
 @pytest.mark.parametrize("ending", LIMITED)
 def test_limit_delays_the_account_and_not_the_task(ending: str) -> None:
-    """Another account may take it at once; what keeps it from the same one is that account's parking."""
+    """Another account may take the task at once. The same account is held back by its parking."""
     assert verdict(ending, resume_at=NOON + HOUR).not_before is None
 
 
@@ -223,14 +223,17 @@ def test_task_comes_to_rest_after_any_sequence_of_outcomes() -> None:
 
 
 def bring_to_rest(seed: int) -> None:
-    """The proof: each way back adds to a count that only grows, and each count is bounded by its setting."""
+    """Run a task with random endings until it rests.
+
+    Each way back increases a counter that only grows, and a setting bounds each counter.
+    """
     random_ = random.Random(seed)
     limits = Limits(
         retry_limit=random_.randint(1, 6), **{n: random_.randint(0, 6) for n in ("continue_limit", "context_limit")}
     )
     again, anew = random_.randint(0, 4), random_.randint(0, 4)
     findings = Findings(verify_retries=again, fabricated_retries=anew, out_of_scope="close")
-    # Released is left out: only a person who stops the supervisor makes it.
+    # Released is left out: only a person who stops the supervisor causes it.
     endings = random_.sample([e for e in ENDINGS if e != Ending.RELEASED], random_.randint(1, len(ENDINGS) - 1))
     task, runs = a_task(status="in_progress"), 0
     while task.status == Status.IN_PROGRESS:

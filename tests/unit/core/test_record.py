@@ -1,4 +1,4 @@
-"""Records: made whole, never changed, equal by value."""
+"""Records: complete when created, immutable, and equal by value."""
 
 import pytest
 

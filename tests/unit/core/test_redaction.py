@@ -1,4 +1,4 @@
-"""Secrets are taken out of text, and nothing else is."""
+"""Removal of secrets from text. All other text stays."""
 
 import base64
 import random
@@ -15,7 +15,7 @@ MIXED = string.ascii_letters + string.digits
 LOWER = string.ascii_lowercase + string.digits
 HEX = "0123456789abcdef"
 
-# No whole key stands in this file, so that nobody's scanner takes it for one: what it begins with, and its letters.
+# This file contains no whole key, so that no scanner reports it: only the prefixes and the alphabets.
 KINDS = {
     "anthropic": ("sk-ant-" + "api03-", MIXED + "_-", 95),
     "anthropic oauth": ("sk-ant-" + "oat01-", MIXED + "_-", 95),
@@ -53,7 +53,7 @@ KINDS = {
 
 
 def a_secret(kind: str, seed: int) -> tuple[str, str]:
-    """The whole secret, and the part that nobody may see."""
+    """Return a secret and the part of it that must not be shown."""
     begin, letters, length = KINDS[kind]
     choose = random.Random(f"{kind}-{seed}")
     body = "".join(choose.choice(letters) for _ in range(length - 2)) + "7Z"[: 1 if letters is HEX else 2]
@@ -198,7 +198,7 @@ def test_five_megabytes_of_code_stay_as_they_are() -> None:
 def test_hostile_text_is_redacted_to_its_end() -> None:
     hostile = ["-----BEGIN PRIVATE KEY-----" * 20_000, "://" + "a:" * 200_000, "bearer " * 100_000, "sk-" * 200_000]
     hostile += ["-----BEGIN PRIVATE KEY-----\n" + "A: b\n" * 100_000, "eyJ" * 200_000, "x-api-key: " * 50_000]
-    for text in hostile:  # what is quadratic takes minutes; bench_limits has a bar
+    for text in hostile:  # quadratic code takes minutes; bench_limits has a limit
         Redactor().text(text)
 
 

@@ -1,4 +1,4 @@
-"""When a limit ends, out of what coders say."""
+"""The end of a limit, parsed from the messages of coders."""
 
 from datetime import UTC, datetime, timedelta, timezone
 

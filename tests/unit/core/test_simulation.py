@@ -1,4 +1,4 @@
-"""A fleet with a fake clock: policy, admission and watchdogs against everything that goes wrong, invariants checked."""
+"""A fleet with a fake clock: policy, admission and watchdogs against random faults, with checked invariants."""
 
 import heapq
 import os
@@ -29,13 +29,13 @@ from stores import open_queue
 from unit.core.simulated import CURSES, FAILURES, FATES, SECOND, WATCHED, Agent
 
 OWNER = "host"
-#: Of each so many tasks, the first has made the next ones, and they share its budget.
+#: In each group of FAMILY tasks, the first has created the next CHILDREN ones, and they share its budget.
 FAMILY, CHILDREN, BUDGET = 8, 3, 500_000
 FINDINGS = Findings()
 
 
 class World:
-    """Tasks, agents, people, and a supervisor that now and then is killed."""
+    """Tasks, agents, people, and a supervisor that is killed now and then."""
 
     def __init__(self, seed: int, tasks: int, slots: int) -> None:
         self.random, self.clock = random.Random(seed), FakeClock()
@@ -45,22 +45,22 @@ class World:
         self.ttl = timedelta(seconds=self.settings.supervisor.claim_seconds)
         self.agenda: list[tuple[datetime, int, Callable[[], None]]] = []
         self.steps = 0
-        self.agents: dict[str, Agent] = {}  # the truth
-        self.unheard: dict[str, Outcome] = {}  # agents that ended while nobody listened
-        self.claims: dict[str, Claim] = {}  # what the supervisor knows
+        self.agents: dict[str, Agent] = {}  # the real state
+        self.unheard: dict[str, Outcome] = {}  # agents that ended while no supervisor ran
+        self.claims: dict[str, Claim] = {}  # the supervisor's state
         self.is_up, self.is_paused, self.gemini = True, False, "not installed"
         self.ramp, self.turn = Ramp(), 0
-        self.looked_at = self.look_at = NOON - HOUR  # the last look, and the next if it is later
+        self.looked_at = self.look_at = NOON - HOUR  # the last look, and the next one if it is later
         self.accounts: dict[str, Account] = {}
         self.started: dict[str, datetime] = {}  # the last start of each task
-        self.life, self.starts = 1, [(0, NOON)]  # which life of the supervisor started an agent, and when
+        self.life, self.starts = 1, [(0, NOON)]  # the life of the supervisor at each start of an agent, and the time
         self.runs: Counter[str] = Counter()
-        self.uncounted: Counter[str] = Counter()  # ways back that are nobody's fault
+        self.uncounted: Counter[str] = Counter()  # returns to the queue that no counter bounds
         self.ended: dict[str, Counter[str]] = defaultdict(Counter)
-        self.cursed: dict[str, str] = {}  # tasks that meet the same fate over and over
+        self.cursed: dict[str, str] = {}  # tasks that meet the same fate in each run
         self.used: dict[str, list[int]] = defaultdict(list)  # the tokens of each run of a task that has ended
-        self.made_used: Counter[str] = Counter()  # the tokens of all runs of the tasks that a task made
-        self.over: dict[str, datetime] = {}  # when these tokens alone used up the budget of the task
+        self.made_used: Counter[str] = Counter()  # the tokens of all runs of the tasks that a task created
+        self.over: dict[str, datetime] = {}  # when these tokens alone exhausted the budget of the task
         self.stopped = 0  # agents that a shared budget stopped
         for number in range(tasks):
             self.store.tasks.add(task := self._new_task(number))
@@ -102,7 +102,7 @@ class World:
         heapq.heappush(self.agenda, (moment, self.steps, what))
 
     def run(self) -> None:
-        """Until nothing is left that could happen."""
+        """Run the simulation until no event is left."""
         while self.agenda:
             moment, _, what = heapq.heappop(self.agenda)
             self.clock.advance(moment - self.clock())
@@ -110,7 +110,7 @@ class World:
             assert self.clock() < NOON + timedelta(days=30), "something goes on for ever"
 
     def wake(self, moment: datetime) -> None:
-        """Have the supervisor look soon after; several reasons within ten seconds are one look."""
+        """Let the supervisor look soon. Several reasons within ten seconds are one look."""
         moment = max(moment, self.clock(), self.looked_at + 10 * SECOND)
         if self.look_at <= self.looked_at or moment < self.look_at:
             self.look_at = moment
@@ -124,7 +124,7 @@ class World:
     # The supervisor
 
     def look(self) -> None:
-        """Claim what there is room for, and start it."""
+        """Claim as many tasks as allowed and start them."""
         self.looked_at, self.turn = self.clock(), self.turn + 1
         if not self.is_up:
             return
@@ -135,7 +135,7 @@ class World:
             claims = self.store.claims.acquire(OWNER, room.lanes, room=room.room, ttl=self.ttl) if room.lanes else []
             self.ramp = self.ramp.started(len(claims), self.clock(), 1)
             if claims and self.random.random() < 0.02:
-                self.crash()  # claimed, and killed before anything was started
+                self.crash()  # killed after the claim and before the first start
                 return
             for claim in claims:
                 self.start(claim)
@@ -171,7 +171,7 @@ class World:
         self._check_room()
         if fate not in WATCHED:
             self.at(agent.turns_at, lambda: self.end(agent, self._outcome(fate)))
-        self.at(agent.turns_at, lambda: self.watch(agent, again=False))  # output is news
+        self.at(agent.turns_at, lambda: self.watch(agent, again=False))  # output causes a look
         self.watch(agent)
 
     def _check_room(self) -> None:
@@ -181,14 +181,14 @@ class World:
         assert len(codex) <= self.cap
 
     def watch(self, agent: Agent, again: bool = True) -> None:
-        """Ask the watchdogs, and again when they say so."""
+        """Check the watchdogs, now and again at the time they give."""
         if not self.is_up or self.agents.get(agent.task.id) is not agent:
             return
         now, limits = self.clock(), watchdog_for(self.settings, agent.task)
         facts = agent.facts(now)
         alarm = check(facts, limits, now)
         if alarm is not None:
-            overdue = now - agent.started_at >= HOUR and agent.life != self.life  # nobody watched for long
+            overdue = now - agent.started_at >= HOUR and agent.life != self.life  # nothing watched the agent for long
             assert alarm.ending == ("timed_out" if overdue else agent.fate), f"{agent.fate} taken for {alarm.ending}"
             self.end(agent, alarm.replace(tool_calls=1))
         elif over := self._check_budget(agent):
@@ -215,7 +215,7 @@ class World:
         return Outcome(ending=fate, reason=f"it was {fate}", limit=limit, resume_at=ends, tool_calls=1)
 
     def end(self, agent: Agent, outcome: Outcome) -> None:
-        """An agent is gone; a supervisor that lives hears of it."""
+        """End an agent. A live supervisor hears of it."""
         key = agent.task.id
         if self.agents.get(key) is not agent:
             return
@@ -249,7 +249,7 @@ class World:
         self.wake(account.parked_until or now)
 
     def renew(self) -> None:
-        """Keep the claims, and give back what somebody let expire."""
+        """Renew the claims, and reap expired ones."""
         if self.is_up:
             held = self.store.claims.renew(self.claims.values(), ttl=self.ttl)
             assert len(held) == len(self.claims), "a claim was lost under a living supervisor"
@@ -263,14 +263,14 @@ class World:
     # What happens to it
 
     def crash(self) -> None:
-        """kill -9: it forgets everything, its agents live on."""
+        """Kill the supervisor: it forgets everything, and its agents live on."""
         if self.is_up:
             self.is_up, self.claims, self.ramp = False, {}, Ramp()
             down = self.random.choice([self.random.uniform(1, 30), self.random.uniform(600, 2_000)])
             self.at(self.clock() + down * SECOND, self.recover)
 
     def recover(self) -> None:
-        """Adopt what lives, settle what ended or vanished, give back what was never started."""
+        """Adopt live agents, settle ended or missing ones, and release claims without an agent."""
         self.is_up, self.life = True, self.life + 1
         for task in [each for each in self.store.tasks.find(Filter()) if each.claim_owner == OWNER]:
             claim = self.store.claims.adopt(task.id, OWNER, epoch=task.epoch, ttl=self.ttl)
@@ -302,7 +302,7 @@ class World:
         self.wake(self.clock())
 
     def answer(self, key: str) -> None:
-        """A person answers, and the task goes on."""
+        """Answer as a person, which reopens the task."""
         with self.store.atomic():
             self.store.tasks.save(self.store.tasks.get(key).reopened(self.clock()))
         self.uncounted[key] += 1
@@ -334,7 +334,7 @@ class World:
 
 
 def _first(task: Task) -> str:
-    """Return the task that made a task, or the task itself."""
+    """Return the id of the task that created a task, or its own id."""
     return task.made_by or task.id
 
 

@@ -1,4 +1,4 @@
-"""Budgets that several runs share: when they are used up, and what is left of them."""
+"""Budgets that several runs share: their exhaustion and their rest."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The one status of a task: words differ when facts differ, and none of them is told of facts that are not so."""
+"""The single status of a task: different facts have different words, and no word claims an untrue fact."""
 
 from datetime import timedelta
 from typing import Any
@@ -18,7 +18,7 @@ MERGED_NOW = {MERGED: {"at": NOON.isoformat(timespec="seconds"), "tip": "a", "co
 
 
 def status(run: dict[str, Any] | None = None, facts: dict[str, Any] | None = None, **task: Any) -> TaskStatus:
-    """Derive the status of a task whose last run is this."""
+    """Return the status of a task with this last run."""
     found = a_task(**task)
     given = {"started_at": NOON - HOUR, **(run or {})}
     made = None if run is None else Run(id=f"{found.id}/1", task_id=found.id, number=1, epoch=1, owner="o", **given)

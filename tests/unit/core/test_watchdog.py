@@ -1,4 +1,4 @@
-"""When an agent is stopped, why, and when to look again."""
+"""When and why an agent is stopped, and when the next check is due."""
 
 import math
 from datetime import timedelta
@@ -15,7 +15,7 @@ from fleet.core.watchdog import Facts, Watchdog, check, next_check
 
 
 def settings(**values: Any) -> Settings:
-    """Settings by their dotted names, with __ for the dot."""
+    """Return settings, given by their dotted names with __ for the dot."""
     return merge([Layer(Origin("runtime", ""), {tuple(name.split("__")): value for name, value in values.items()})])
 
 
@@ -28,7 +28,7 @@ def after(seconds: float) -> Any:
 
 
 def facts(**said: Any) -> Facts:
-    """An agent started at noon that spoke after a second; numbers are seconds after noon."""
+    """Return the facts of an agent that started at noon and spoke after a second. Numbers are seconds after noon."""
     instants = {name: after(value) if name.endswith("_at") else value for name, value in said.items()}
     return Facts(**{"started_at": NOON, "first_event_at": after(1), "last_output_at": after(1), **instants})
 
@@ -44,7 +44,7 @@ SILENT_START = Facts(started_at=NOON)
         (SILENT_START.replace(last_output_at=after(5), last_cpu_at=after(100)), DEFAULTS, 120, "start_hang"),
         (SILENT_START.replace(last_transcript_at=after(9)), DEFAULTS, 120, None),
         (SILENT_START.replace(last_transcript_at=after(-9)), DEFAULTS, 120, "start_hang"),
-        (facts(), DEFAULTS, 406, None),  # claude is known to be silent for 405 s while it works
+        (facts(), DEFAULTS, 406, None),  # claude is sometimes silent for 405 s while it works
         (facts(), DEFAULTS, 900, None),
         (facts(), DEFAULTS, 901, "stalled"),
         (facts(last_output_at=500), DEFAULTS, 1_399, None),
@@ -63,7 +63,7 @@ SILENT_START = Facts(started_at=NOON)
         (facts(tokens=1_000), BUDGET, 9, "over_budget"),
         (facts(cost_usd=2.0), BUDGET, 9, "over_budget"),
         (facts(tokens=10**9, cost_usd=900.0), DEFAULTS, 9, None),
-        (facts(tokens=1_000, result_at=5), BUDGET, 9, None),  # it is done: nothing is saved by stopping it
+        (facts(tokens=1_000, result_at=5), BUDGET, 9, None),  # it is done, so stopping it saves nothing
         (facts(context=179_999, window=200_000), DEFAULTS, 9, None),
         (facts(context=180_000, window=200_000), DEFAULTS, 9, "context_full"),
         (facts(context=180_000), DEFAULTS, 9, None),
@@ -73,7 +73,7 @@ SILENT_START = Facts(started_at=NOON)
         (facts(interactive=True, result_at=50), DEFAULTS, 10**6, None),
         (facts(interactive=True, context=199_000, window=200_000), DEFAULTS, 9, None),
         (facts(interactive=True, tokens=1_000, result_at=5), BUDGET, 9, "over_budget"),
-        (facts(), DEFAULTS, -3_600, None),  # the clock was turned back
+        (facts(), DEFAULTS, -3_600, None),  # the clock was set back
     ],
 )
 def test_each_watchdog_has_its_ending(seen: Facts, limits: Watchdog, seconds: float, ending: str | None) -> None:

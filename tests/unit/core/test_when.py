@@ -1,4 +1,4 @@
-"""Instants as people write them."""
+"""Times in the forms that people write."""
 
 from datetime import UTC, datetime, timedelta, timezone
 

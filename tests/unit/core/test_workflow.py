@@ -1,4 +1,4 @@
-"""Plans: what is written down of one is the same plan again."""
+"""Plans survive a round trip through their text."""
 
 import pytest
 

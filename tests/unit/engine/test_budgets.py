@@ -1,4 +1,4 @@
-"""Budgets of a task and all that came of it: a dollar that nobody can count is never left."""
+"""Budgets of a task and its descendants. No dollar is left if a cost is unknown."""
 
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 class Family:
-    """A task with a budget, and tasks that came of it, each with a run."""
+    """A task with a budget and its descendants, each with a run."""
 
     def __init__(self) -> None:
         self.store = open_queue()
@@ -44,7 +44,7 @@ class Family:
 
 def test_cost_of_a_family_includes_reported_and_computed_costs(settings: Settings) -> None:
     family = Family()
-    family.add(coder="codex", model="gpt-5.5", input_tokens=200_000)  # kept before costs had a basis: $1
+    family.add(coder="codex", model="gpt-5.5", input_tokens=200_000)  # stored before costs had a basis: $1
     family.add(coder="codex", model="gpt-5.5", input_tokens=7, cost_usd=0.5, cost_basis="computed:2026-11-19")
     left = left_of(family.store, settings, family.top)
     assert left == {COST: 2.5, TOKENS: 8_799_993}

@@ -1,4 +1,4 @@
-"""Commands of the user's own: how their end is told, and what of their log."""
+"""Commands of the user: how their end is reported, and which part of their log."""
 
 import asyncio
 from pathlib import Path
@@ -11,7 +11,7 @@ from launching import a_token, living, read, until
 
 
 def run(place: Path, command: str, seconds: float = 20, *, stop_after: float | None = None) -> Done:
-    """Run a command to its end, in a folder beside its own."""
+    """Run a command to its end, in a folder beside the log folder."""
     cwd = place.with_name("cwd")
     cwd.mkdir(exist_ok=True)
 
@@ -80,7 +80,7 @@ def test_command_of_an_earlier_supervisor_is_ended_first(place: Path) -> None:
         command = f"echo theirs; sleep 600; : {token}"
         task = asyncio.create_task(run_command(HeadlessLauncher(), str(place), command, cwd="/", env={}, seconds=600))
         await until(lambda: read(place, "stdout"))
-        task.cancel()  # as a supervisor that goes: the command lives on
+        task.cancel()  # as a stopping supervisor does: the command lives on
         await asyncio.gather(task, return_exceptions=True)
 
     asyncio.run(left())

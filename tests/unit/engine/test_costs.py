@@ -1,4 +1,4 @@
-"""What runs cost, with coders that report totals of a run or of its session, or that are killed before they report."""
+"""Costs of runs whose coders report totals per run or per session, or are killed before they report."""
 
 import json
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ CLAUDE = ClaudeCoder()
 MAIN, SMALL = "claude-sonnet-5", "claude-haiku-4-5-20251001"
 SESSIONS_KEPT = Path(__file__).parents[2] / "recordings" / "sessions"
 RECORDED = Path(__file__).parents[2] / "recordings" / "resumed"
-#: Of one request in these streams: input, output, read from the cache, written to it.
+#: The counts of one request in these streams: input, output, cache reads, cache writes.
 COUNTS = (100, 30, 1000, 20)
 FRESH, SUMS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens"), 4
 
@@ -44,7 +44,7 @@ def with_prices(tmp_path: Path, text: str) -> Settings:
 
 
 class Program:
-    """A claude that reports totals of its own process, or, `on`, of the whole session; as both are known to do."""
+    """A claude that reports totals of its process, or of the whole session with `on`. Both versions exist."""
 
     def __init__(self, *, on: bool) -> None:
         self.on = on
@@ -52,13 +52,13 @@ class Program:
         self._number = 0
 
     def run(self, *turns: tuple[str, ...], ends: bool = True) -> Iterator[list[Event]]:
-        """What it prints with the models that answer in each turn; the first is the main one."""
+        """Yield the events of turns, each with its models. The first model is the main one."""
         totals = {name: list(counts) for name, counts in self.session.items()} if self.on else {}
         yield CLAUDE.parse(json.dumps({"type": "system", "subtype": "init", "session_id": "s", "model": MAIN}))
         for turn in turns:
             for model in turn:
                 self._number += 1
-                yield from [self._message(model)] * 2  # each block of a message tells its usage
+                yield from [self._message(model)] * 2  # each block of a message reports its usage
                 kept = totals.setdefault(model, [0.0] * 5)
                 kept[:] = [sum(pair) for pair in zip(kept, (*COUNTS, cost(model)), strict=True)]
             if ends:
@@ -89,7 +89,7 @@ class Program:
 
 
 def cost(model: str) -> float:
-    """What one request costs."""
+    """Return the cost of one request."""
     found = rates(model, 0, NOW.date())
     assert found is not None and found.cache_read is not None and found.cache_write is not None
     prices = (found.input, found.output, found.cache_read, found.cache_write)
@@ -97,7 +97,7 @@ def cost(model: str) -> float:
 
 
 def a_run(last: Run | None, settings: Settings, *printed: list[Event], **changes: Any) -> Run:
-    """The next run of a session, after what its coder printed."""
+    """Return the next run of a session, after this output of its coder."""
     run = Run(id="fleet-a/1", task_id="fleet-a", number=1, epoch=1, owner="host", started_at=NOW, **changes)
     run = going_on(run, last) if last else run
     for events in printed:
@@ -106,7 +106,7 @@ def a_run(last: Run | None, settings: Settings, *printed: list[Event], **changes
 
 
 class Resumed(NamedTuple):
-    """One run of a session: the turns it had, and whether it lived to report them."""
+    """One run of a session: its turns, and whether it lived to report them."""
 
     turns: tuple[tuple[str, ...], ...]
     ends: bool = True
@@ -148,7 +148,7 @@ def test_cost_of_a_killed_run_is_computed_and_not_charged_to_the_next(
     last = a_run(killed, settings, *program.run((MAIN, MAIN)))
     assert killed.cost_basis == f"computed:{made_on()}"
     assert (last.cost_basis, last.input_tokens) == ("reported", 200)
-    # A message's output is known from a result alone: what a killed run had of it comes with the next total, if at all.
+    # Only a result gives the output of a message. The output of a killed run arrives with the next total, if at all.
     assert first.cost_usd == pytest.approx(cost(MAIN))
     short = 3 * 29 * 10 / 1e6
     assert killed.cost_usd == pytest.approx(3 * cost(MAIN) - short)
@@ -169,7 +169,7 @@ def test_forked_session_pays_only_for_its_own_requests(settings: Settings, on: b
 
 
 def test_recorded_resumed_runs_cost_as_much_as_their_requests(settings: Settings) -> None:
-    """Of claude 2.1.327, which counts on; one of them was killed."""
+    """The recordings are of claude 2.1.327, which continues its totals. One of the runs was killed."""
     last, found = None, {}
     for path in sorted(RECORDED.glob("*.jsonl")):
         last = a_run(last, settings, *(CLAUDE.parse(line) for line in path.read_text("utf-8").splitlines()))
@@ -195,7 +195,7 @@ def test_unreported_turn_is_computed_in_addition_to_reported_ones(settings: Sett
 
 
 def used(model: str, *, size: int = 0, input: int = 0, output: int = 0) -> list[Event]:
-    """A request of a coder that tells no cost."""
+    """Return the events of a request whose coder reports no cost."""
     named = Event(kind=Kind.USAGE, data={"model": model}) if model else Event(kind=Kind.USAGE)
     return [named, Event(kind=Kind.USAGE, usage=Usage(input=input, output=output), context=size or None)]
 
@@ -247,7 +247,7 @@ def test_reported_cost_of_0_with_tokens_is_no_price(settings: Settings) -> None:
 @pytest.mark.parametrize(
     ("coder", "model", "interactive", "why"),
     [
-        (CLAUDE, "nobody-knows", False, ""),  # it reports by itself
+        (CLAUDE, "nobody-knows", False, ""),  # it reports its cost
         (CLAUDE, "nobody-knows", True, "no price for nobody-knows"),
         (CLAUDE, "sonnet", True, ""),
         (CodexCoder(), "", False, ""),

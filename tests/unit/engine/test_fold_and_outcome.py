@@ -1,4 +1,4 @@
-"""Folding events into a run, and what the run then amounts to."""
+"""Folding of events into a run, and the outcome of the run."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,7 +17,7 @@ LATER = NOW + timedelta(hours=1)
 
 
 def a_run(*events: Event, **changes: Any) -> Run:
-    """A run after these events."""
+    """Return a run after these events."""
     run = Run(id="fleet-a/1", task_id="fleet-a", number=1, epoch=1, owner="host", started_at=NOW, **changes)
     return fold(run, events, NOW)
 
@@ -66,7 +66,7 @@ def test_context_keeps_its_peak_and_sessions_and_tools_are_recorded() -> None:
     ("what", "ending"),
     [
         (seen(TOOL, OK), Ending.FINISHED),
-        (seen(OK), Ending.FINISHED),  # what it shows for it is judged by its receipt
+        (seen(OK), Ending.FINISHED),  # its receipt judges the evidence
         (seen(TOOL, OK, dangling="Bash"), Ending.INCOMPLETE),
         (seen(TOOL, OK, dangling="Bash", result_file=True), Ending.FINISHED),
         (seen(TOOL, Event(kind=Kind.RESULT, ok=True, text="API Error: 529 overloaded")), Ending.FAILED),
@@ -136,7 +136,7 @@ def test_tokens_of_a_resumed_session_are_not_counted_twice() -> None:
 
 
 def test_tool_calls_of_earlier_runs_of_the_session_count() -> None:
-    """Who was interrupted after the work was done has only to say so."""
+    """An agent that was interrupted after its work only needs to report the end."""
     resumed = fold(going_on(a_run(), going_on(a_run(), a_run(TOOL))), [OK], NOW)
     assert outcome_of(Seen(run=resumed, task=a_task(), exit=Exit(status=0))).tool_calls == 1
     idle = fold(going_on(a_run(), a_run()), [OK], NOW)

@@ -1,4 +1,4 @@
-"""A task's folder: what is written there, and that nothing an agent leaves there does harm."""
+"""The folder of a task: its files, and the harmlessness of all that an agent leaves there."""
 
 import json
 import os
@@ -45,7 +45,7 @@ def artifact(folder: TaskFolder, name: str) -> Path:
 def test_folders_are_private(folder: TaskFolder) -> None:
     for path in (folder.path, folder.artifacts, folder.run_folder(1), folder.make_work()):
         assert stat.S_IMODE(Path(path).stat().st_mode) == 0o700, path
-    folder.make(run=1)  # again
+    folder.make(run=1)  # a second time
 
 
 def test_task_id_cannot_name_a_folder_elsewhere(tmp_path: Path) -> None:

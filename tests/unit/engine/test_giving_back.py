@@ -1,4 +1,4 @@
-"""Tasks that are given back: how often in a row, and how long they wait."""
+"""Released tasks: the number of releases in a row, and the pause after them."""
 
 from itertools import pairwise
 

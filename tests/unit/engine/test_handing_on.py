@@ -1,4 +1,4 @@
-"""What a run hands on: words of its agent's, files and commits of git's."""
+"""The result of a run: text from its agent, files and commits from git."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Hints of a shared queue: many become one, and none comes after the loop has ended."""
+"""Hints of a shared queue: many become one, and none arrives after the loop has ended."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""What a host is called, what it offers, and how it shows itself to the others."""
+"""The name and labels of a host, and its row that other hosts see."""
 
 import logging
 import os
@@ -40,7 +40,7 @@ from stores import open_queue
 
 
 class Place:
-    """A home with a queue, and as many supervisors as are wanted."""
+    """A home with a queue and any number of supervisors."""
 
     def __init__(self, folder: Path) -> None:
         self.clock = FakeClock()
@@ -69,7 +69,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def look(host: Presence, agents: int) -> list[str]:
-    """What a host says of its row when it looks for work."""
+    """Return the reasons why a host may take no tasks."""
     context = host._context
     return host.look(context.store.hosts.glance(context.owner, "").host, agents)
 
@@ -148,7 +148,7 @@ def test_host_row_describes_the_host(place: Place) -> None:
 
 def test_drained_host_claims_nothing_until_it_is_undrained(place: Place) -> None:
     host = place.host()
-    assert look(host, 0) == []  # nobody knows it yet
+    assert look(host, 0) == []  # the host has no row yet
     host.tell(0)
     assert look(host, 0) == []
     place.store.hosts.drain("fleet@a-1", NOON)
@@ -167,7 +167,7 @@ def test_changed_labels_are_reported_at_once(place: Place) -> None:
     assert look(host, 2) == []
     [row] = place.store.hosts.all()
     assert (row.name, row.shown_labels, row.slots, row.agents) == ("b", ("gpu",), 9, 2)
-    assert look(host, 3) == [] and place.store.hosts.all() == [row]  # and not again and again
+    assert look(host, 3) == [] and place.store.hosts.all() == [row]  # reported only once
 
 
 def test_host_is_absent_when_it_left_or_is_silent(place: Place) -> None:
@@ -196,7 +196,7 @@ def test_two_supervisors_with_one_id_claim_nothing(place: Place, caplog: pytest.
     other.leave(0)
     place.later()
     one.tell(0)
-    assert look(one, 0) == []  # the other has gone
+    assert look(one, 0) == []  # the other supervisor has gone
     place.later()
     one.tell(0)
     assert look(one, 0) == []

@@ -1,4 +1,4 @@
-"""Which raw output is due to go, how far a sweep gets, and what it never touches."""
+"""Retention of raw output: what is due, how far a sweep gets, and what it never touches."""
 
 import os
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ LONG_AGO = NOON - 40 * DAY
 
 
 class Place:
-    """A home with runs on record and on disk."""
+    """A home with runs in the store and on disk."""
 
     def __init__(self, folder: Path) -> None:
         self.clock = FakeClock()
@@ -35,7 +35,7 @@ class Place:
         )
 
     def run(self, ended_at: datetime | None = LONG_AGO, *, text: str = "raw") -> Run:
-        """A run with everything in its folder that a run has."""
+        """Add a run with all files that a run has in its folder."""
         run = self.store.runs.begin(a_claim(self.store), a_run())
         folder = self.folder(run)
         folder.mkdir(parents=True)
@@ -91,7 +91,7 @@ def test_sweep_runs_once_a_day_and_resumes_where_it_stopped(place: Place) -> Non
 
 
 def test_sweep_removes_one_part_per_call(place: Place) -> None:
-    runs = [place.run(LONG_AGO) for _ in range(PART + 3)]  # all at one moment: the id tells them apart
+    runs = [place.run(LONG_AGO) for _ in range(PART + 3)]  # all at one time: only the id differs
     assert (sweep(place.context), sweep(place.context), sweep(place.context)) == (PART, 3, 0)
     assert not any(place.kept(run) for run in runs)
 

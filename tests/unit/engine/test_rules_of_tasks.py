@@ -1,4 +1,4 @@
-"""What a task's own rules change: how often it comes back, how many work beside it, what its program is told."""
+"""Rules of a task: its retries, its pool size and the options of its coder."""
 
 from datetime import timedelta
 

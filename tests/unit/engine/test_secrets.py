@@ -1,4 +1,4 @@
-"""What an account's commands tell reaches its agents, and nothing else."""
+"""Secrets of accounts, which reach their agents and nothing else."""
 
 import asyncio
 import sys

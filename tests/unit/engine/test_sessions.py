@@ -1,4 +1,4 @@
-"""When the next run goes on in the session of the last one, and when it starts afresh."""
+"""When the next run resumes the session of the last one, and when it starts afresh."""
 
 from typing import Any
 
@@ -15,14 +15,14 @@ FRESH = {"context_full", "start_hang", "over_budget", "finished"}
 
 
 class Resuming(Coder):
-    """Goes on in the same directory."""
+    """A coder that resumes in the same directory."""
 
     name = "resuming"
     resumes = SAME_CWD
 
 
 class Travelling(Resuming):
-    """Goes on anywhere."""
+    """A coder that resumes in any directory."""
 
     resumes = ANYWHERE
 

@@ -1,4 +1,4 @@
-"""Signs of life: what counts as one, by a clock that only runs forward."""
+"""Signs of life, by a clock that only runs forward."""
 
 from datetime import timedelta
 from typing import Any
@@ -43,7 +43,7 @@ def test_adopted_agent_that_never_spoke_is_judged_by_its_age() -> None:
     [(0.5, 90, False), (4.4, 90, False), (4.5, 90, True), (90, 90, True), (0.04, 0.3, False), (0.05, 0.3, True)],
 )
 def test_cpu_time_counts_as_work_only_above_a_share(used: float, after: float, working: bool) -> None:
-    """A program that waits wakes up now and then: that must not keep a dead agent alive for ever."""
+    """A waiting program wakes up now and then. This must not keep a dead agent alive forever."""
     signs = Signs(a_run(), NOON, 0)
     signs.used_cpu(10.0, NOON)
     later = NOON + after * SECOND
@@ -98,6 +98,6 @@ def test_frozen_time_does_not_count() -> None:
 
 def test_pause_does_not_extend_beyond_now() -> None:
     signs = Signs(a_run(result_at=NOON), NOON, 50)
-    signs.rested(10_000, NOON + 5 * SECOND)  # the machine slept, which only one of two clocks counts
+    signs.rested(10_000, NOON + 5 * SECOND)  # the machine slept, and only one of two clocks counts sleep
     found = facts(signs)
     assert found.started_at == found.result_at == found.last_output_at == NOON + 5 * SECOND

@@ -72,7 +72,7 @@ async def test_call_of_a_run_waits_when_the_store_is_unreachable(outage: Outage)
     outage.calls.note_back()
     assert await soon(waiting) == "answer"
     outage.error = AWAY
-    with pytest.raises(StoreAway):  # only the task that asked for it waits
+    with pytest.raises(StoreAway):  # only the task that follows the run waits
         await outage.calls.call(outage.read)
 
 

@@ -1,4 +1,4 @@
-"""What agents print is read line by line, in little memory, whatever it is."""
+"""Output of agents, read line by line in little memory, whatever its content."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The file of a session: read where the stream says less, and a sign of life."""
+"""The session file: read when the stream reports less, and a sign of life."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -10,16 +10,16 @@ from fleet.engine.transcript import Transcript
 
 
 class Writing(Coder):
-    """Keeps its sessions below $PLACE."""
+    """A coder that keeps its sessions below $PLACE."""
 
     name = "writing"
 
     def transcript(self, session: str, cwd: str, env: Mapping[str, str]) -> str:
-        """One file each."""
+        """Return a pattern that matches one file per session."""
         return f"{env['PLACE']}/*-{session}.jsonl"
 
     def parse_transcript(self, line: str) -> Iterable[Event]:
-        """How full the context is."""
+        """Return the context size in a line."""
         return [Event(kind=Kind.USAGE, context=json.loads(line)["context"])]
 
 

@@ -1,4 +1,4 @@
-"""The fence: until when a task is surely ours, and what becomes of its agent then. The agents are real."""
+"""The fence: how long a claim is certain, and the freezing of its agent afterwards. The agents are real."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ from launching import a_token, asynchronous, living, read, scripted, soon, until
 
 
 class Clock:
-    """The machine's clock, in the hands of a test."""
+    """A machine clock that the test sets."""
 
     def __init__(self) -> None:
         self.seconds = 1_000.0
@@ -49,7 +49,7 @@ def move(place: str, name: str, other: str) -> None:
 
 def test_claim_is_certain_for_a_share_of_its_lease_from_before_the_query(fence: Fence, clock: Clock) -> None:
     asked = fence.now()
-    clock.seconds += 4  # that long the database took to answer
+    clock.seconds += 4  # the time the database took to answer
     fence.confirm(["t"], asked, 10)
     assert fence.left("t") == pytest.approx(10 * SHARE - 4)
     clock.seconds = asked + 10 * SHARE - 0.01
@@ -106,7 +106,7 @@ async def test_agent_is_frozen_when_its_lease_ends_and_not_before(tmp_path: Path
     await until(lambda: not is_frozen(token))
     clock.seconds += 10
     fence.look()
-    assert is_frozen(token)  # it is not taken for one that is frozen still
+    assert is_frozen(token)  # the fence notices that it runs again
     await agent.kill_tree()
     await soon(agent.ended())
 

@@ -1,4 +1,4 @@
-"""What sessions are called, how tmux's words are read, and what is let into a paste."""
+"""Session names, parsed output of tmux, and the text that may enter a paste."""
 
 import re
 

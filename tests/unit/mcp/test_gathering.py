@@ -1,4 +1,4 @@
-"""Work that is done together: nobody waits for company, and what one gets is one's own."""
+"""Batched work: no caller waits for others to join, and each gets its own result."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from fleet.mcp.gathering import MOST_AT_ONCE, Gathering
 
 
 class Work:
-    """Doubles numbers, in parts that are noted; a part waits until it is let go."""
+    """Work that doubles numbers and records its batches. A batch waits until the test lets it go."""
 
     def __init__(self) -> None:
         self.parts: list[list[int]] = []

@@ -1,4 +1,4 @@
-"""A tool's schema and what it makes of arguments; every tool that there is has both."""
+"""Tools: each has a schema and parses its arguments."""
 
 import pytest
 

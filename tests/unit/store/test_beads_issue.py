@@ -1,4 +1,4 @@
-"""Tasks in bd's JSON: they come back as they went, and what bd cannot hold stays with those who know it."""
+"""Tasks in bd's JSON: they survive a round trip, and fields unknown to bd stay in fleet."""
 
 from datetime import timedelta
 from typing import Any
@@ -30,7 +30,7 @@ FULL = a_task(
 
 
 def told(task: Task, **changes: Any) -> dict[str, Any]:
-    """What bd's export says of a task, in its whole seconds."""
+    """Return a task as bd exports it, in whole seconds."""
     found: dict[str, Any] = decode(line_of(task))
     rounded = {name: f"{value[:19]}Z" for name, value in found.items() if name.endswith("_at")}
     return {**found, **rounded, **changes}

@@ -1,10 +1,10 @@
-"""When the leases of bd are renewed: in time, and not all at once."""
+"""Renewal of bd's leases: in time, and not all at once."""
 
 from fleet.store.beads_mirror import BEAT_EVERY, Leases
 
 
 class Watch:
-    """A clock that is set by hand."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.now = 1000.0

@@ -1,4 +1,4 @@
-"""Asking a bd: which one, with what around it, again when it is busy, and never for ever."""
+"""Calls of a bd: the right program and environment, retries if it is busy, and timeouts."""
 
 import os
 import stat
@@ -13,7 +13,7 @@ from supervised import wait_for
 
 
 def a_program(folder: Path, text: str, name: str = "bd") -> str:
-    """A program that stands in for bd where only its end matters."""
+    """Write a program in place of bd, for tests where only its end matters. Return its path."""
     folder.mkdir(exist_ok=True)
     path = folder / name
     path.write_text(f"#!/bin/sh\n{text}\n")

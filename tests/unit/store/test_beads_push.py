@@ -1,4 +1,4 @@
-"""Which calls of bd a change becomes: few, with only what changed, and guarded where bd can guard."""
+"""The bd calls of a change: few, with only the changed fields, and guarded if bd has guards."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""A connection string is read before anybody connects, and whatever goes wrong, no piece of it is repeated."""
+"""Connection strings: parsed before connecting, and never repeated in an error."""
 
 import logging
 from datetime import timedelta
@@ -13,7 +13,7 @@ from fleet.store.connection_string import HINT, parsed, why_not
 from fleet.store.postgres_link import AGAIN, connect
 
 SECOND = timedelta(seconds=1)
-#: Letters that no message of ours has, and all that a URL, a shell or a parser of it takes for something else.
+#: Letters that no message contains, and all characters with a meaning in a URL, a shell or their parsers.
 MADE_UP = st.text(st.sampled_from("QXZ79" + "@:/?#[]%&=+ ,;'\"\\$!~`*()<>{}|^\n\tÿ\udcff"), min_size=4, max_size=24)
 
 

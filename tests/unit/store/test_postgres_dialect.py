@@ -1,4 +1,4 @@
-"""How statements and texts are put to PostgreSQL."""
+"""Statements and texts in the form for PostgreSQL."""
 
 import pytest
 from hypothesis import given

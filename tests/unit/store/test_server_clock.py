@@ -1,4 +1,4 @@
-"""A server's clock as it is told from its last word."""
+"""A server's clock, computed from its last reported time."""
 
 import time
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Conditions: what they mean, what they refuse, and which stages they skip."""
+"""Conditions: their meaning, refused ones, and the stages they skip."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a stage is told: variables replaced, braces kept, and nothing of an agent's taken for an instruction."""
+"""The prompt of a stage: variables are replaced, other braces stay, and text of agents is fenced."""
 
 import re
 from typing import Any

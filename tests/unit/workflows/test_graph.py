@@ -1,4 +1,4 @@
-"""The graph: circles, what can never start, what a variable may name, loops that fit, and sizes that are refused."""
+"""The graph: cycles, stages that can never start, allowed variables, valid loops, and size limits."""
 
 import random
 

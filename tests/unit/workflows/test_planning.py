@@ -1,4 +1,4 @@
-"""From a file to a plan, or to every fault at once, each with its place."""
+"""From a file to a plan, or to all faults at once, each with its position."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ def test_write_review_refine_of_codefleet_runs_unchanged(tmp_path: Path) -> None
     plan = plan_in_file(tmp_path, "any.json", WRITE_REVIEW_REFINE)
     told = json.loads(WRITE_REVIEW_REFINE)
     assert (plan.name, plan.task_prompt, plan.repo_hint) == ("write-review-refine", told["task_prompt"], "")
-    elsewhere = json.dumps(told | {"repo_path": "/path/to/your/repo"})  # as its examples to copy have it
+    elsewhere = json.dumps(told | {"repo_path": "/path/to/your/repo"})  # as in its examples to copy
     assert plan_in_file(tmp_path, "any.json", elsewhere).repo_hint == "/path/to/your/repo"
     assert [(each.name, each.coder, each.needs, each.inherits) for each in plan.stages] == [
         ("implement", "codex", (), False),

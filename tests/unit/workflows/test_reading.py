@@ -1,4 +1,4 @@
-"""Workflow files in three formats: the same data, the place of every value, and bounds that hold."""
+"""Workflow files in three formats: the same data, the position of each value, and size limits."""
 
 import json
 import os
@@ -57,7 +57,7 @@ stages:
 
 
 def ways(data: Any, above: Way = ()) -> set[Way]:
-    """The way to every value in data."""
+    """Return the path to each value in the data."""
     found = {above}
     inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
     for name, value in inner:

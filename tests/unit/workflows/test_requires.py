@@ -1,4 +1,4 @@
-"""What the stages of a workflow require of the hosts they run on."""
+"""Requirements of workflow stages on their hosts."""
 
 from typing import Any
 

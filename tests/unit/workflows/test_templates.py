@@ -1,4 +1,4 @@
-"""The workflows that ship: sound, and what they promise happens."""
+"""The included workflows: they are valid and do what they promise."""
 
 from typing import Any
 

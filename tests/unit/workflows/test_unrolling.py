@@ -1,4 +1,4 @@
-"""Loops and fans: which plain stages they become, and which of them run."""
+"""Loops and fans: the plain stages they become, and which of them run."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,9 +13,10 @@ Body = dict[str, Any]
 
 
 def ran(plan: Plan, bodies: Callable[[Stage], Body]) -> dict[str, Body]:
-    """The results when each stage, in the order of the plan, hands in what it is told to, if it runs at all.
+    """Return the results if each stage hands in its given body, in the order of the plan.
 
-    Each sees only the results that it says it looks at."""
+    Each stage sees only the results that it reads. A skipped stage hands in nothing.
+    """
     results: dict[str, Body] = {}
     for stage in plan.stages:
         assert all(need in results for need in stage.needs)

@@ -1,4 +1,4 @@
-"""Which block of ports an agent gets."""
+"""The block of ports that an agent gets."""
 
 import socket
 

@@ -1,4 +1,4 @@
-"""Addresses of remotes: which are taken, and that nothing secret of them is stored or shown."""
+"""Addresses of remotes: accepted ones, and the secrecy of their credentials."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What an agent claims, held against what can be seen: lies are found, and honest words are never called one."""
+"""Claims of an agent, compared with evidence: false claims are found, and honest ones are never called false."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ TRACKED = {*CHANGED, "README.md", "src/app/other.py"}
 
 @pytest.fixture
 def top(tmp_path: Path) -> Path:
-    """A workspace in which what is tracked lies, all of it older than the run."""
+    """Return a workspace with the tracked files, all older than the run."""
     for name in TRACKED:
         path = tmp_path / "w" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -30,7 +30,7 @@ def top(tmp_path: Path) -> Path:
 
 
 def stream(*tools: dict[str, Any], text: str = "") -> Stream:
-    """The stream of an agent that used these tools."""
+    """Return the stream of an agent that used these tools."""
     events = [Event(kind=Kind.TOOL_USE, tool="Bash", tool_id=str(n), data=data) for n, data in enumerate(tools)]
     return stream_of(json.dumps(event_line(event, NOON), ensure_ascii=False).encode() for event in events)
 

@@ -1,4 +1,4 @@
-"""What is on record of a start, and with what a plain directory can be compared."""
+"""The record of a start, and the comparison of a plain directory."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the events of a run show: counts, commands, and a tool that was begun and never ended."""
+"""Facts from the events of a run: counts, commands, and a tool call without an end."""
 
 import json
 
@@ -41,7 +41,7 @@ def test_tools_results_and_errors_are_counted() -> None:
         ((use("1"), result("1"), use("2"), TEXT, DONE), ""),
         ((use("1"), use("2"), result("2"), DONE), ""),
         ((use("1"), use("2"), result("1"), DONE), "Bash"),
-        ((use("1"), DONE), ""),  # its coder may tell no results at all
+        ((use("1"), DONE), ""),  # its coder may report no results at all
         ((DONE,), ""),
     ],
 )

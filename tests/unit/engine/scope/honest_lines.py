@@ -1,4 +1,4 @@
-"""Command lines as honest agents run them in a worktree: none of them is out of bounds."""
+"""Command lines that honest agents run in a worktree. None of them is out of bounds."""
 
 LINES = r"""
 ls -la

@@ -1,4 +1,4 @@
-"""Command lines that delete or write outside of a worktree: what is sure, and what is doubtful."""
+"""Command lines that delete or write outside of a worktree, certainly or possibly."""
 
 SURE_LINES = r"""
 rm -rf /home/me/project

@@ -1,4 +1,4 @@
-"""The places of one imaginary run: a worktree in fleet's home, beside the user's own checkout and other worktrees."""
+"""The paths of one imaginary run: a worktree in fleet's home, the user's checkout, and other worktrees."""
 
 import functools
 from datetime import UTC, datetime
@@ -27,7 +27,7 @@ ENV = {
 
 @functools.cache
 def worktree_bounds() -> Bounds:
-    """Of a run in a worktree; what only the disk tells of the repository is added."""
+    """Return the bounds of a run in a worktree, with the facts that a real repository would add."""
     admin = f"{TOP}/.git/worktrees/fix-login"
     space = Workspace(
         task_id="fleet-7",
@@ -42,10 +42,10 @@ def worktree_bounds() -> Bounds:
 
 
 def use(line: str = "", tool: str = "Bash", call: str = "1", **data: Any) -> Event:
-    """A call of a tool; of a shell where only a line is given."""
+    """Return the event of a tool call. With only a line, the tool is a shell."""
     return Event(kind=Kind.TOOL_USE, tool=tool, tool_id=call, data=data or {"command": line})
 
 
 def seen(*events: Event, bounds: Bounds | None = None) -> Seen:
-    """What a lookout says of these."""
+    """Return the report of a lookout on these events."""
     return Lookout(bounds or worktree_bounds()).look(events)

@@ -1,4 +1,4 @@
-"""Whose the places around a run are, from what really lies on the disk."""
+"""The owners of the paths around a run, from the real file system."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +15,7 @@ from workplaces import Place
 
 
 class Ground:
-    """A user's home with a project in it, a fleet beside, two worktrees of fleet's and one of the user's own."""
+    """A user's home with a project, a fleet home, two worktrees of fleet and one of the user."""
 
     def __init__(self, folder: Path) -> None:
         self.user = folder / "user"

@@ -1,4 +1,4 @@
-"""What agents do with their tools, and what of it is outside of their bounds."""
+"""Tool calls of agents, and the parts that are outside of their bounds."""
 
 import json
 from pathlib import Path
@@ -234,7 +234,7 @@ HEAVY = [
 
 
 def test_large_command_line_is_read_to_its_end() -> None:
-    for line in HEAVY:  # what is quadratic takes minutes; bench_limits has a bar for each
+    for line in HEAVY:  # quadratic code takes minutes; bench_limits has a limit for each
         seen(use(line))
 
 

@@ -1,4 +1,4 @@
-"""What the lookout saw, kept with the run."""
+"""Reports of the lookout, stored with the run."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -1,11 +1,11 @@
-"""Changed files against the globs of a task."""
+"""Changed files, compared with the globs of a task."""
 
 import pytest
 
 from fleet.engine.scope.paths import MOST, strays
 
 CASES = [
-    # changed, allow, protect, the files that are told
+    # changed, allow, protect, the reported files
     (["a.py"], [], [], []),
     (["src/a.py", "src/deep/b.py"], ["src/"], [], []),
     (["src/a.py", "docs/b.md"], ["src/"], [], ["docs/b.md"]),
@@ -13,7 +13,7 @@ CASES = [
     (["docs/deep/b.md"], ["docs/*.md"], [], ["docs/deep/b.md"]),
     (["deploy/prod.yml"], [], ["deploy/"], ["deploy/prod.yml"]),
     (["src/deploy.py"], [], ["deploy/"], []),
-    (["src/secrets.env"], ["src/"], ["*.env"], ["src/secrets.env"]),  # protected beats allowed
+    (["src/secrets.env"], ["src/"], ["*.env"], ["src/secrets.env"]),  # protect overrides allow
     ([".github/workflows/ci.yml"], [], [".github"], [".github/workflows/ci.yml"]),
     (["a b/ü.txt"], ["a b/*"], [], []),
     (["SRC/a.py"], ["src/"], [], ["SRC/a.py"]),

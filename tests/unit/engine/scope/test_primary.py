@@ -1,4 +1,4 @@
-"""The main checkout before and after a run: real git, read through fleet's view."""
+"""The main checkout before and after a run, in real git through fleet's view."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(tmp_path: Path, template: Path) -> Place:
-    """A repository of its own for each test: a copy is made sooner than a new one."""
+    """Return a separate repository, which is a copy because copying is faster."""
     return Place(tmp_path, lambda path: Path(shutil.copytree(template, path)))
 
 
@@ -198,7 +198,7 @@ def test_merge_by_fleet_is_not_reported(place: Place) -> None:
 def test_missing_or_broken_mark_reports_nothing(place: Place, text: str) -> None:
     now = primary.mark(place.view)
     assert primary.strays("", now) == primary.strays(now, "") == []
-    primary.strays(text, now)  # whatever it says: no error
+    primary.strays(text, now)  # any content: no error
     primary.strays(now, text)
 
 

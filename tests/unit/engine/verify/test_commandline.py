@@ -1,4 +1,4 @@
-"""What a verify command names: the scripts that judge, the files its tools obey; not what it judges."""
+"""Files in a verify command: judging scripts and configuration files of tools, but not the judged files."""
 
 import pytest
 
@@ -18,7 +18,7 @@ SCRIPTS = {
     "if ./check; then exit 0; fi": {"check"},
     "node scripts/verify.js": {"scripts/verify.js"},
     ".venv/bin/pytest -q": {".venv/bin/pytest"},
-    # What is judged, and what is not of the repository.
+    # Judged files, and files outside of the repository.
     "./hello | grep hi": set(),
     "./fizzbuzz.sh 15 | diff - expected.txt": set(),
     "python3 hello.py": set(),

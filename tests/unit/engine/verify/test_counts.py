@@ -1,4 +1,4 @@
-"""What test runners say: how many tests passed, and when an end with 0 is not what it seems."""
+"""Output of test runners: the number of passed tests, and the doubts about an exit code of 0."""
 
 import pytest
 
@@ -12,7 +12,7 @@ MOCHA = "\n  Array\n    ✓ works\n\n\n  12 passing (8ms)\n  1 pending\n"
 VITEST = " Test Files  2 passed (2)\n      Tests  5 passed | 1 skipped (6)\n   Start at  10:00:00\n"
 JEST = "Test Suites: 1 passed, 1 total\nTests:       1 skipped, 6 passed, 7 total\nSnapshots:   0 total\n"
 
-#: A command, what it prints when all is well, and what that counts.
+#: A command, its output on success, and the counts in it.
 WELL = {
     "pytest": (
         "pytest",
@@ -60,7 +60,7 @@ def test_counts_of_a_successful_run_are_read_without_doubt(name: str) -> None:
 
 NO_TESTS = ("its runner ran no tests",)
 SILENT = ("its runner did not say how it ended",)
-#: A command that ended with 0, what it printed, and what is to be said of that.
+#: A command that exited with 0, its output, and the doubt about it.
 DOUBTED = {
     "nothing to run": ("python -m unittest", "\n----\nRan 0 tests in 0.000s\n\nOK\n", NO_TESTS),
     "nothing to run, newer": ("python -m unittest", "\n----\nRan 0 tests in 0.000s\n\nNO TESTS RAN\n", NO_TESTS),

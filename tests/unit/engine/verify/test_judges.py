@@ -1,4 +1,4 @@
-"""Which changes judge a branch, and which are judged: by their paths, their kind and their text."""
+"""Changes that judge a branch, and changes that are judged, by their paths, kinds and text."""
 
 import pytest
 
@@ -12,7 +12,7 @@ FILE, LINK = "100644", "120000"
 def judge(
     before: dict[str, str], after: dict[str, str], command: str = "pytest", protect: tuple[str, ...] = ()
 ) -> Judged:
-    """What is made of the way from some files to others; a text that begins with `->` is a link."""
+    """Judge the change from some files to others. A text that begins with `->` is a link."""
     changes = [
         Change(path, _entry(before.get(path)), _entry(after.get(path)))
         for path in sorted({*before, *after})
@@ -26,7 +26,7 @@ def _entry(text: str | None) -> Entry | None:
 
 
 TEST = "def test_a():\n    assert 1\n"
-#: Of no contest: what honest work is made of.
+#: Honest changes, which are not contested.
 PLAIN = {
     "code": ({"src/a.py": "1"}, {"src/a.py": "2"}),
     "a new test": ({}, {"tests/test_a.py": TEST}),
@@ -54,7 +54,7 @@ def test_honest_changes_are_not_contested(name: str) -> None:
     assert (found.restored, found.contested, found.doubts) == ({}, {}, ())
 
 
-#: Contested: before, after.
+#: Contested changes: the files before and after.
 CONTESTED = {
     "a test": ({"tests/test_a.py": TEST}, {"tests/test_a.py": "pass"}),
     "a test that is gone": ({"a/test_b.py": TEST}, {}),
