@@ -1,4 +1,4 @@
-"""A scripted model on loopback that speaks what the real CLIs speak: the tests' stand-in for the vendors."""
+"""A scripted model on loopback that speaks the wire formats of the real CLIs, in place of their vendors."""
 
 from model_server.scenario import NEARLY_FULL, Fault, Turn, UnfitTurns, Usage
 from model_server.seen import Request

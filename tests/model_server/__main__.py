@@ -1,7 +1,7 @@
-"""`python -m model_server FILE`: serves the scenarios of a JSON file until it is stopped.
+"""`python -m model_server FILE`, which serves the scenarios of a JSON file until it is stopped.
 
-The file holds an object of lists of turns, `{"ok": [{"shell": "date > now"}, {"text": "done"}]}`. The first line
-printed tells where each scenario is and its key; then every request is a line.
+The file holds an object of lists of turns, `{"ok": [{"shell": "date > now"}, {"text": "done"}]}`. The first printed
+line gives the address and key of each scenario. Each later line is a request.
 """
 
 import json
@@ -12,7 +12,7 @@ from model_server.server import SUFFIXES, ModelServer
 
 
 def main(words: list[str]) -> int:
-    """Serve; the exit code."""
+    """Serve the scenarios of a file. Return the exit code."""
     if len(words) != 1:
         sys.stderr.write("usage: python -m model_server FILE\n")
         return 2
@@ -28,7 +28,7 @@ def main(words: list[str]) -> int:
 
 
 def serve(server: ModelServer, file: Path) -> None:
-    """Print where the scenarios are, then what is asked of them."""
+    """Print the addresses of the scenarios, then their requests."""
     made = {name: server.scenario(turns, name=name) for name, turns in json.loads(file.read_text("utf-8")).items()}
     places = {name: {"key": one.key, **{wire: one.url(wire) for wire in SUFFIXES}} for name, one in made.items()}
     tell(places)
@@ -37,7 +37,7 @@ def serve(server: ModelServer, file: Path) -> None:
 
 
 def tell(line: object) -> None:
-    """One JSON line on stdout."""
+    """Print one line of JSON."""
     sys.stdout.write(json.dumps(line) + "\n")
     sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""What a request gets: the turn of its scenario in its own wire format, decided without touching a socket."""
+"""The answer to a request: the turn of its scenario in its wire format, decided without a socket."""
 
 import json
 from collections.abc import Mapping
@@ -11,12 +11,12 @@ from model_server.wire import SIDE_ANSWER, Asked, Json, Reply, Wire, texts, whol
 
 WIRES: dict[str, Wire] = {"anthropic": anthropic, "responses": responses, "chat": chat, "gemini": gemini}
 
-#: What reading a body of another shape than its format's can raise.
+#: Exceptions raised by reading a body that does not fit its format.
 MISREAD = (KeyError, TypeError, ValueError, AttributeError, IndexError)
 
 
 class Answered(NamedTuple):
-    """A reply, how it is spoiled on its way, and what the request was."""
+    """A reply, the fault that spoils it on its way, and facts about the request."""
 
     reply: Reply
     spoiled: Fault | None = None
@@ -27,7 +27,7 @@ class Answered(NamedTuple):
 
 
 def answer(script: Script, method: str, path: str, headers: Mapping[str, str], raw: bytes, *, now: int) -> Answered:
-    """The answer to one request of a scenario; a body that nobody could read is refused, not an error here."""
+    """Return the answer to one request of a scenario. An unreadable body is refused and raises nothing here."""
     wire = next((name for name, each in WIRES.items() if each.claims(path)), "")
     if method != "POST" or not wire:
         return Answered(beside(path))
@@ -46,7 +46,7 @@ def answer(script: Script, method: str, path: str, headers: Mapping[str, str], r
 
 
 def say(wire: Wire, turn: Turn, asked: Asked, text: str, *, now: int) -> Reply:
-    """A turn in a wire format; one that wants what nobody offered is refused in a way that fails a run at once."""
+    """Return a turn in a wire format. A turn that needs a missing tool is refused, which fails a run at once."""
     if turn.fault and turn.fault not in SPOILING:
         return wire.refusal(turn, now=now)
     try:
@@ -56,7 +56,7 @@ def say(wire: Wire, turn: Turn, asked: Asked, text: str, *, now: int) -> Reply:
 
 
 def beside(path: str) -> Reply:
-    """What CLIs ask beside answers: how long a text is, and which models there are."""
+    """Answer side requests of CLIs: the length of a text, and the list of models."""
     if path.endswith("/count_tokens"):
         return whole({"input_tokens": 1_234})
     if path.endswith(":countTokens"):
@@ -67,5 +67,5 @@ def beside(path: str) -> Reply:
 
 
 def refused(status: int, message: str) -> Reply:
-    """A refusal of the server itself, in a shape that every CLI prints."""
+    """Return a refusal by the server itself, in a form that every CLI prints."""
     return whole({"type": "error", "error": {"type": "scripted_model", "message": message}}, status=status)

@@ -1,4 +1,4 @@
-"""Anthropic's Messages: what claude speaks."""
+"""Anthropic's Messages, the wire format of claude."""
 
 import json
 import time
@@ -23,12 +23,12 @@ REFUSALS = {
 
 
 def claims(path: str) -> bool:
-    """Whether a path asks for a message."""
+    """Return True if a path asks for a message."""
     return path.endswith("/v1/messages")
 
 
 def read(_path: str, body: Json, headers: Mapping[str, str]) -> Asked:
-    """What is asked of the model."""
+    """Return the content of a request."""
     said: list[str] = []
     for message in since_last(body["messages"], ("assistant",)):
         content = message["content"]
@@ -44,7 +44,7 @@ def read(_path: str, body: Json, headers: Mapping[str, str]) -> Asked:
 
 
 def answer(turn: Turn, asked: Asked, *, now: int) -> Reply:
-    """The turn as a message, whole or in events."""
+    """Return the turn as a message, whole or in events."""
     call = call_for(turn, asked.tools)
     blocks: list[Json] = [{"type": "text", "text": turn.text}] if turn.text or not call else []
     if call:
@@ -64,7 +64,7 @@ def answer(turn: Turn, asked: Asked, *, now: int) -> Reply:
 
 
 def refusal(turn: Turn, *, now: int) -> Reply:
-    """The error body, and the headers that say when to come back."""
+    """Return the error body, with headers that give the time to wait."""
     assert turn.fault is not None
     status, kind, message = REFUSALS[turn.fault]
     headers = {"request-id": "req_scripted"}
@@ -78,7 +78,7 @@ def refusal(turn: Turn, *, now: int) -> Reply:
 
 
 def plan_headers(turn: Turn, now: int) -> dict[str, str]:
-    """How much of a subscription is used; CLIs look at these only when they hold a subscription's token."""
+    """Return headers with the usage of a subscription. CLIs read them only with a subscription's token."""
     if turn.limit_used is None:
         return {}
     used, reset = turn.limit_used, str(now + turn.retry_after)
@@ -99,7 +99,7 @@ def plan_headers(turn: Turn, now: int) -> dict[str, str]:
 
 
 def counts(usage: Usage) -> Json:
-    """Tokens in this format's names."""
+    """Return the token counts in the names of this format."""
     return {
         "input_tokens": usage.input,
         "cache_creation_input_tokens": usage.written,

@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions: what opencode and many others speak."""
+"""OpenAI's Chat Completions, the wire format of opencode and many others."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -11,12 +11,12 @@ from model_server.wire import Asked, Json, Reply, event, halves, since_last, str
 
 
 def claims(path: str) -> bool:
-    """Whether a path asks for a completion."""
+    """Return True if a path asks for a completion."""
     return path.endswith("/chat/completions")
 
 
 def read(_path: str, body: Json, headers: Mapping[str, str]) -> Asked:
-    """What is asked of the model."""
+    """Return the content of a request."""
     latest = since_last(body["messages"], ("assistant", "system", "developer"))
     contents = [message.get("content") or "" for message in latest]
     spoken = [[part.get("text", "") for part in each] if isinstance(each, list) else each for each in contents]
@@ -30,7 +30,7 @@ def read(_path: str, body: Json, headers: Mapping[str, str]) -> Asked:
 
 
 def answer(turn: Turn, asked: Asked, *, now: int) -> Reply:
-    """The turn as a completion, whole or in chunks."""
+    """Return the turn as a completion, whole or in chunks."""
     call = call_for(turn, asked.tools)
     message: Json = {"role": "assistant", "content": turn.text or (None if call else "")}
     if call:
@@ -47,7 +47,7 @@ def answer(turn: Turn, asked: Asked, *, now: int) -> Reply:
 
 
 def refusal(turn: Turn, *, now: int) -> Reply:
-    """The error body, and when to come back."""
+    """Return the error body and the time to wait."""
     assert turn.fault is not None
     status, error = REFUSALS[turn.fault]
     names_time = turn.fault in (Fault.RATE_LIMITED, Fault.LIMIT_REACHED)
@@ -55,7 +55,7 @@ def refusal(turn: Turn, *, now: int) -> Reply:
 
 
 def counts(usage: Usage) -> Json:
-    """Tokens in this format's names: here the prompt includes what was cached."""
+    """Return the token counts in the names of this format, in which the prompt includes cached tokens."""
     given = usage.input + usage.cached + usage.written
     return {
         "prompt_tokens": given,
@@ -67,7 +67,7 @@ def counts(usage: Usage) -> Json:
 
 
 def first_words(messages: list[Json]) -> str:
-    """What the first person said: every request repeats it, and many CLIs name their session nowhere."""
+    """Return the first text of the user. Each request repeats it, and many CLIs send no session id."""
     first = next((message for message in messages if message["role"] == "user"), {})
     return "".join(texts(first.get("content")))
 

@@ -1,4 +1,4 @@
-"""Google's generateContent: what gemini speaks."""
+"""Google's generateContent, the wire format of gemini."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -10,10 +10,10 @@ from model_server.wire import Asked, Json, Reply, event, halves, since_last, str
 STREAMED, WHOLE = ":streamGenerateContent", ":generateContent"
 RPC = "type.googleapis.com/google.rpc"
 
-#: What a request that wants JSON gets: every field that gemini's own questions beside the work ask for.
+#: The answer to a request for JSON: all fields that gemini's own side requests ask for.
 VERDICT = {"reasoning": "scripted", "next_speaker": "user", "model_choice": "flash", "complexity_score": 1}
 
-#: HTTP status, word and message of each refusal.
+#: HTTP status, status word and message of each refusal.
 REFUSALS = {
     Fault.RATE_LIMITED: (429, "RESOURCE_EXHAUSTED", "Resource has been exhausted (e.g. check quota)."),
     Fault.LIMIT_REACHED: (429, "RESOURCE_EXHAUSTED", "You exceeded your current quota."),
@@ -29,12 +29,12 @@ REFUSALS = {
 
 
 def claims(path: str) -> bool:
-    """Whether a path asks for content."""
+    """Return True if a path asks for content."""
     return path.endswith((STREAMED, WHOLE))
 
 
 def read(path: str, body: Json, headers: Mapping[str, str]) -> Asked:
-    """What is asked of the model."""
+    """Return the content of a request."""
     said: list[str] = []
     for content in since_last(body["contents"], ("model",)):
         said += [text for part in content["parts"] for text in _words(part)]
@@ -45,14 +45,14 @@ def read(path: str, body: Json, headers: Mapping[str, str]) -> Asked:
         tools={function["name"]: "function" for function in declared},
         model=path.rpartition("/")[2].partition(":")[0],
         streamed=path.endswith(STREAMED),
-        # Nothing names the session, but every request repeats the words it began with.
+        # No field names the session, but every request repeats its first text.
         conversation="".join(texts(body["contents"][0]))[:100_000],
         is_json=settings.get("responseMimeType") == "application/json",
     )
 
 
 def answer(turn: Turn, asked: Asked, *, now: int) -> Reply:
-    """The turn as one candidate, whole or in chunks."""
+    """Return the turn as one candidate, whole or in chunks."""
     if asked.is_json:
         turn = turn._replace(text=json.dumps(VERDICT))
     call = call_for(turn, asked.tools)
@@ -64,7 +64,7 @@ def answer(turn: Turn, asked: Asked, *, now: int) -> Reply:
 
 
 def refusal(turn: Turn, *, now: int) -> Reply:
-    """The error body; when to come back stands in its details."""
+    """Return the error body, whose details give the time to wait."""
     assert turn.fault is not None
     status, word, message = REFUSALS[turn.fault]
     error: Json = {"code": status, "message": message, "status": word}
@@ -78,7 +78,10 @@ def refusal(turn: Turn, *, now: int) -> Reply:
 
 
 def counts(usage: Usage) -> Json:
-    """Tokens in this format's names: here thinking is beside the candidate, and the prompt includes the cached."""
+    """Return the token counts in the names of this format.
+
+    Thinking is separate, and the prompt includes cached tokens.
+    """
     given = usage.input + usage.cached + usage.written
     return {
         "promptTokenCount": given,

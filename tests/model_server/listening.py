@@ -1,4 +1,4 @@
-"""The HTTP side: takes requests from sockets and sends each its answer, spoiled where the script says so."""
+"""The HTTP side of the model server: it reads requests and sends answers, spoiled if the script says so."""
 
 import re
 import socket
@@ -13,17 +13,20 @@ from model_server.scenario import Fault, Script
 from model_server.seen import Request, Requests, key_of, plain_path, without_secrets
 from model_server.wire import Reply
 
-#: No CLI sends so much; a request that says it does is refused.
+#: No CLI sends this much. A request that announces more is refused.
 LARGEST = 64 * 1024 * 1024
 
 PREFIX = re.compile(r"/s/([^/]+)(/.*)?")
 
-#: The scenario that a request means by the name in its path, or by the key it shows: its id and its script.
+#: A function that finds the id and script of a scenario, by the name in the path or by the key of the request.
 Find = Callable[[str, str], tuple[str, Script] | None]
 
 
 class Listening(ThreadingHTTPServer):
-    """A thread for each connection; closing the server ends them all, also those that hang on purpose."""
+    """An HTTP server with a thread per connection.
+
+    Closing the server ends all of them, even those that hang on purpose.
+    """
 
     daemon_threads = False
 
@@ -36,7 +39,7 @@ class Listening(ThreadingHTTPServer):
         self._open: set[socket.socket] = set()
 
     def get_request(self) -> tuple[socket.socket, Any]:
-        """Take a connection and remember it."""
+        """Accept a connection and record it."""
         connection, address = super().get_request()
         self._open.add(connection)
         return connection, address
@@ -47,25 +50,25 @@ class Listening(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def server_close(self) -> None:
-        """End every connection, then wait for their threads."""
+        """End every connection and wait for the threads."""
         for connection in list(self._open):
             _end(connection)
         super().server_close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A CLI that is killed drops its connections: nothing to tell of. Anything else is a bug here."""
+        """Ignore connections that a killed CLI drops. Any other error is a bug here."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
 
 class Conversation(BaseHTTPRequestHandler):
-    """One connection."""
+    """One connection of a client."""
 
     protocol_version = "HTTP/1.1"
     server: Listening
 
     def handle_any(self) -> None:
-        """Answer one request, and keep what it was before the answer leaves: a reader of the answer finds it there."""
+        """Answer one request. Record the request before the answer is sent, so that a reader of the answer finds it."""
         path, headers = plain_path(self.path), {name.lower(): value for name, value in self.headers.items()}
         named = PREFIX.fullmatch(path)
         found = self.server.find(named[1] if named else "", key_of(headers))
@@ -84,7 +87,7 @@ class Conversation(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = handle_any  # noqa: N815
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing on stderr: what was asked is in `seen`."""
+        """Print nothing: `seen` records the requests."""
 
     def _request(self, scenario: str, path: str, headers: dict[str, str], answered: Answered) -> Request:
         asked = answered.asked
@@ -149,7 +152,7 @@ class Conversation(BaseHTTPRequestHandler):
             self.wfile.write(b"0\r\n\r\n")
 
     def _wait(self) -> None:
-        """Say nothing until the other side, or the server, has had enough."""
+        """Send nothing until the other side or the server closes the connection."""
         self.close_connection = True
         self.connection.recv(1)
 
@@ -158,4 +161,4 @@ def _end(connection: socket.socket) -> None:
     try:
         connection.shutdown(socket.SHUT_RDWR)
     except OSError:
-        return  # it was over already
+        return  # the connection has ended

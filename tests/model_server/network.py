@@ -1,7 +1,8 @@
-"""A network with nothing in it but its own loopback: what runs inside reaches the model server and nobody else.
+"""A network with nothing but its own loopback: programs inside reach only the model server.
 
-A child process in a network namespace of its own holds it open. It opens the server's socket in there and hands it out,
-so that the server itself stays in the process of the tests. Linux only, as root or where users may make namespaces.
+A child process in a separate network namespace holds the network open. The child opens the server's socket there and
+passes it out, so that the server stays in the process of the tests. This needs Linux, and root or the right to create
+user namespaces.
 """
 
 import fcntl
@@ -12,21 +13,21 @@ import subprocess
 import sys
 from typing import Self
 
-# From the kernel's headers: set the flags of an interface, and the flag that says it is up.
+# From the kernel's headers: the request that sets the flags of an interface, and the flag for "up".
 SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 
 
 class NoNetwork(OSError):
-    """This machine does not let us make a network namespace."""
+    """An error: this machine does not allow a network namespace."""
 
 
 class ClosedNetwork:
-    """A network namespace with only `lo`; a context manager."""
+    """A network namespace with only `lo`, as a context manager."""
 
     def __init__(self) -> None:
-        """Make it. Raises NoNetwork."""
+        """Create the namespace. Raises NoNetwork."""
         ours, theirs = socket.socketpair()
-        # A user who is not root has the right to do so in a user namespace of their own.
+        # A user other than root may do this in their own user namespace.
         self._options = [] if os.geteuid() == 0 else ["--user"]
         mapped = [] if os.geteuid() == 0 else ["--map-current-user", "--keep-caps"]
         argv = ["unshare", *self._options, *mapped, "--net", sys.executable, "-P", __file__, str(theirs.fileno())]
@@ -45,12 +46,12 @@ class ClosedNetwork:
         self.listener = socket.socket(fileno=descriptors[0])
 
     def enter(self, *argv: str) -> list[str]:
-        """The command that runs another inside: it becomes that other, with the same process id."""
+        """Return the command that runs another one inside. It becomes the other command, with the same process id."""
         user = ["--user", "--preserve-credentials"] if self._options else []
         return ["nsenter", f"--target={self._holder.pid}", *user, "--net", "--", *argv]
 
     def close(self) -> None:
-        """Let go of it; it ends with the last process inside."""
+        """Release the namespace. It ends with the last process inside."""
         self.listener.close()
         self._holder.communicate()
 
@@ -62,7 +63,7 @@ class ClosedNetwork:
 
 
 def hold(channel: int) -> None:
-    """In the namespace: bring loopback up, open a socket there, hand it out, and wait until nobody needs it."""
+    """Run in the namespace: bring loopback up, open a socket, pass it out, and wait until it is no longer needed."""
     with socket.socket() as any_socket:
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", IFF_UP))
     with socket.socket(fileno=channel) as way_out, socket.create_server(("127.0.0.1", 0), backlog=128) as listener:

@@ -1,4 +1,4 @@
-"""What OpenAI's two wire formats share: how a request is refused, and how much of a plan is used."""
+"""The common parts of OpenAI's two wire formats: refusals and usage of a plan."""
 
 from model_server.scenario import Fault, Turn
 from model_server.wire import Json
@@ -31,7 +31,7 @@ REFUSALS: dict[Fault, tuple[int, Json]] = {
 
 
 def plan_headers(turn: Turn, now: int) -> dict[str, str]:
-    """How much of a ChatGPT plan's five hours and of its week is used."""
+    """Return headers with the usage of a ChatGPT plan in its windows of five hours and a week."""
     if turn.limit_used is None:
         return {}
     return {

@@ -1,4 +1,4 @@
-"""OpenAI's Responses: what codex speaks."""
+"""OpenAI's Responses, the wire format of codex."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -10,17 +10,17 @@ from model_server.scenario import Fault, Turn, Usage
 from model_server.tools import call_for
 from model_server.wire import Asked, Json, Reply, event, halves, stream, texts, whole
 
-#: The kind of the tool that finds others, and how that of a server's own begins.
+#: The kind of the tool that finds others, and the prefix for the kind of a server's tool.
 SEARCH, WITHIN = "tool_search", "of "
 
 
 def claims(path: str) -> bool:
-    """Whether a path asks for a response."""
+    """Return True if a path asks for a response."""
     return path.endswith("/responses")
 
 
 def read(_path: str, body: Json, headers: Mapping[str, str]) -> Asked:
-    """What is asked of the model."""
+    """Return the content of a request."""
     given = body["input"]
     items: list[Json] = [{"role": "user", "content": given}] if isinstance(given, str) else given
     said: list[str] = []
@@ -40,7 +40,7 @@ def read(_path: str, body: Json, headers: Mapping[str, str]) -> Asked:
 
 
 def answer(turn: Turn, asked: Asked, *, now: int) -> Reply:
-    """The turn as a response, whole or in events."""
+    """Return the turn as a response, whole or in events."""
     call = call_for(turn, asked.tools)
     items = [_message(turn.text)] if turn.text or not call else []
     if call:
@@ -59,7 +59,7 @@ def answer(turn: Turn, asked: Asked, *, now: int) -> Reply:
 
 
 def refusal(turn: Turn, *, now: int) -> Reply:
-    """The error body; a plan that is used up has a type of its own, and says when it is whole again."""
+    """Return the error body. An exhausted plan has a separate error type and gives its reset."""
     assert turn.fault is not None
     if turn.fault is Fault.LIMIT_REACHED:
         error: Json = {"type": "usage_limit_reached", "message": "The usage limit has been reached"}
@@ -71,7 +71,7 @@ def refusal(turn: Turn, *, now: int) -> Reply:
 
 
 def counts(usage: Usage) -> Json:
-    """Tokens in this format's names: here the input includes what was cached."""
+    """Return the token counts in the names of this format, in which the input includes cached tokens."""
     given = usage.input + usage.cached + usage.written
     return {
         "input_tokens": given,
@@ -105,7 +105,7 @@ def _call(name: str, given: Json, kind: str) -> Json:
 
 
 def _offered(tools: list[Json], space: str = "") -> Iterator[tuple[str, str]]:
-    """Tools by name with their kind; those of a server have its own in front, and are offered once they are found."""
+    """Yield the names and kinds of tools. The tools of a server have a prefix and are offered once they are found."""
     for tool in tools:
         name, kind = str(tool.get("name") or tool["type"]), str(tool["type"])
         if kind == "namespace":
@@ -142,5 +142,5 @@ def _is_answer(item: Json) -> bool:
 
 
 def _spoken(content: object) -> object:
-    # The fields of a part beside its text name its type.
+    # The other fields of a part name its type.
     return [part.get("text", "") for part in content] if isinstance(content, list) else content

@@ -1,4 +1,4 @@
-"""What the server keeps of every request, so that tests can say what a CLI asked."""
+"""The record of all requests, by which tests check what a CLI sent."""
 
 import threading
 from collections import deque
@@ -6,37 +6,37 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-#: Headers that carry a key or a token; what they hold is never kept.
+#: Headers with a key or a token. Their values are never recorded.
 SECRET = frozenset({"authorization", "x-api-key", "x-goog-api-key", "api-key", "cookie", "proxy-authorization"})
 
-#: A test looks at few; a CLI that retries for ever must not fill the memory.
+#: A test looks at few requests. A CLI that retries forever must not fill the memory.
 KEPT = 1_000
 LONGEST = 1_000_000
 
 
 class Request(NamedTuple):
-    """One request, with what it was answered."""
+    """One request and the status of its answer."""
 
     method: str
-    path: str  # as sent, without the query, in which keys may stand
+    path: str  # as sent, without the query, which may contain keys
     scenario: str
-    status: int  # 0: nothing was answered
-    seconds: float  # since the server began
-    headers: Mapping[str, str]  # names in lower case, without those that hold secrets
-    wire: str = ""  # the wire format; empty for anything but a question to the model
+    status: int  # 0: no answer was sent
+    seconds: float  # since the start of the server
+    headers: Mapping[str, str]  # names in lower case, without those with secrets
+    wire: str = ""  # the wire format; empty unless the model was asked
     model: str = ""
-    turn: int | None = None  # its place in the scenario; None for a question beside the work
-    said: tuple[str, ...] = ()  # since the model's last answer: people's words and what tools gave back
+    turn: int | None = None  # its index in the scenario; None for a side request
+    said: tuple[str, ...] = ()  # since the model's last answer: text of people and tool results
     tools: tuple[str, ...] = ()
     text: str = ""  # every string of the body
 
     def holds(self, words: str) -> bool:
-        """Whether these words stand anywhere in the request."""
+        """Return True if the request contains these words."""
         return words in self.text
 
 
 class Requests:
-    """All requests of one server in the order they came; safe to ask from several threads."""
+    """All requests of a server in order, safe for several threads."""
 
     def __init__(self) -> None:
         self._all: deque[Request] = deque(maxlen=KEPT)
@@ -44,24 +44,24 @@ class Requests:
         self._came = threading.Condition()
 
     def add(self, request: Request) -> None:
-        """Keep one more, and wake those who wait for it."""
+        """Record a request and wake the waiting threads."""
         with self._came:
             self._all.append(request._replace(text=request.text[:LONGEST]))
             self._count += 1
             self._came.notify_all()
 
     def of(self, scenario: str) -> list[Request]:
-        """Those of one scenario."""
+        """Return the requests of one scenario."""
         with self._came:
             return self._of(scenario)
 
     def all(self) -> list[Request]:
-        """Those of all scenarios, and those that named none."""
+        """Return the requests of all scenarios, and those without one."""
         with self._came:
             return list(self._all)
 
     def follow(self) -> Iterator[Request]:
-        """Every request as it comes, for ever."""
+        """Yield each request as it arrives, forever."""
         told = 0
         while True:
             with self._came:
@@ -71,7 +71,7 @@ class Requests:
             yield from fresh
 
     def wait_for(self, scenario: str, count: int, seconds: float) -> list[Request]:
-        """Those that got a turn of the scenario, once there are as many. Raises TimeoutError."""
+        """Wait for this many requests that got a turn of the scenario, and return them. Raises TimeoutError."""
         with self._came:
             if not self._came.wait_for(lambda: len(turns(self._of(scenario))) >= count, seconds):
                 got = [(each.method, each.path, each.status) for each in self._of(scenario)]
@@ -83,12 +83,12 @@ class Requests:
 
 
 def turns(requests: list[Request]) -> list[Request]:
-    """Of these, the requests that got a turn of their scenario."""
+    """Return those of the requests that got a turn of their scenario."""
     return [request for request in requests if request.turn is not None]
 
 
 def without_secrets(headers: Mapping[str, str]) -> dict[str, str]:
-    """Headers that may be kept."""
+    """Return the headers that may be recorded."""
     return {name: value for name, value in headers.items() if name not in SECRET}
 
 
@@ -98,6 +98,6 @@ def plain_path(target: str) -> str:
 
 
 def key_of(headers: Mapping[str, str]) -> str:
-    """The key or token that a request shows, in whichever header its format has for it."""
+    """Return the key or token of a request, from the header that its format uses."""
     bearer = headers.get("authorization", "").removeprefix("Bearer ").strip()
     return headers.get("x-api-key") or headers.get("x-goog-api-key") or bearer

@@ -1,4 +1,4 @@
-"""Which tool of the many that CLIs offer runs a command or writes a file, and how it wants to be called."""
+"""The tools of CLIs that run a command or write a file, and their arguments."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -8,16 +8,16 @@ from model_server.scenario import Turn
 
 Arguments = dict[str, Any]
 
-#: The shell of each CLI, by the name of its tool.
+#: The shell of each CLI, by the name of the tool.
 SHELLS: dict[str, Callable[[str], Arguments]] = {
     "Bash": lambda command: {"command": command, "description": "scripted"},  # claude
     "exec_command": lambda command: {"cmd": command, "yield_time_ms": 30_000},  # codex
-    "shell_command": lambda command: {"command": command},  # codex, for models it does not know
+    "shell_command": lambda command: {"command": command},  # codex, for unknown models
     "bash": lambda command: {"command": command, "description": "scripted"},  # opencode, pi, copilot
     "run_shell_command": lambda command: {"command": command, "description": "scripted"},  # gemini, qwen
 }
 
-#: The tool that writes a whole file, likewise.
+#: The tool that writes a whole file, by its name.
 WRITERS: dict[str, Callable[[str, str], Arguments]] = {
     "Write": lambda path, content: {"file_path": path, "content": content},  # claude
     "apply_patch": lambda path, content: {"input": patch(path, content)},  # codex
@@ -28,11 +28,14 @@ WRITERS: dict[str, Callable[[str, str], Arguments]] = {
 
 
 class NotOffered(LookupError):
-    """A turn wants a tool, or words, that the request does not offer."""
+    """An error: a turn needs a tool or words that the request does not offer."""
 
 
 def call_for(turn: Turn, offered: Mapping[str, str]) -> tuple[str, Arguments] | None:
-    """The tool call of a turn in the words of the CLI that asks; None when it has none. Raises NotOffered."""
+    """Return the tool call of a turn in the form of the calling CLI, or None if the turn has none.
+
+    Raises NotOffered.
+    """
     if turn.shell:
         name = _first(SHELLS, offered, "a shell")
         return name, SHELLS[name](turn.shell)
@@ -45,7 +48,7 @@ def call_for(turn: Turn, offered: Mapping[str, str]) -> tuple[str, Arguments] | 
 
 
 def with_heard(turn: Turn, text: str) -> Turn:
-    """A turn whose call also has what it takes from the words of the request. Raises NotOffered."""
+    """Return a turn whose call includes the arguments found in the text of the request. Raises NotOffered."""
     given = dict(turn.arguments)
     for name, pattern in turn.heard.items():
         found = list(dict.fromkeys(match[1] for match in re.finditer(pattern, text)))
@@ -56,7 +59,7 @@ def with_heard(turn: Turn, text: str) -> Turn:
 
 
 def patch(path: str, content: str) -> str:
-    """A new file as codex's apply_patch takes it."""
+    """Return a new file in the form of codex's apply_patch."""
     lines = "".join(f"+{line}\n" for line in content.splitlines())
     return f"*** Begin Patch\n*** Add File: {path}\n{lines}*** End Patch\n"
 

@@ -1,4 +1,4 @@
-"""What all wire formats share: what a request asks, what is sent back, and the promises of a format."""
+"""The common parts of all wire formats: the content of a request, a reply, and the interface of a format."""
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -8,28 +8,28 @@ from model_server.scenario import Turn
 
 Json = dict[str, Any]
 
-#: What a request that only wants a title, a summary or a verdict is told.
+#: The answer to a request that only wants a title, a summary or a verdict.
 SIDE_ANSWER = Turn(text="side call")
 
 
 class Asked(NamedTuple):
-    """What one request asks, whatever its format."""
+    """The content of one request in any format."""
 
-    said: tuple[str, ...]  # since the model's last answer: people's words and what tools gave back
-    tools: Mapping[str, str]  # those offered, by name, with their kind
+    said: tuple[str, ...]  # since the model's last answer: text of people and tool results
+    tools: Mapping[str, str]  # the offered tools by name, with their kind
     model: str
     streamed: bool
-    conversation: str  # the same for all requests of one conversation
+    conversation: str  # equal for all requests of one conversation
     is_json: bool = False  # the answer must be a JSON object
 
     @property
     def is_side(self) -> bool:
-        """Whether this is beside the agent's work: an agent that works offers its tools."""
+        """Return True for a side request: a working agent offers its tools."""
         return self.is_json or not self.tools
 
 
 class Reply(NamedTuple):
-    """What goes back: the body lies in the parts that are sent one after another."""
+    """A reply, whose body consists of parts that are sent one after another."""
 
     status: int
     headers: Mapping[str, str]
@@ -41,43 +41,46 @@ class Wire(Protocol):
     """One wire format: pure functions from a request and a turn to bytes."""
 
     def claims(self, path: str) -> bool:
-        """Whether a path (without its query) asks this format for an answer."""
+        """Return True if a path, without its query, asks this format for an answer."""
 
     def read(self, path: str, body: Json, headers: Mapping[str, str]) -> Asked:
-        """What is asked. Any body that is not of this format raises KeyError, TypeError, ValueError or such."""
+        """Return the content of a request.
+
+        A body in another format raises KeyError, TypeError, ValueError or similar.
+        """
 
     def answer(self, turn: Turn, asked: Asked, *, now: int) -> Reply:
-        """The turn as this format says it. Raises NotOffered."""
+        """Return the turn in this format. Raises NotOffered."""
 
     def refusal(self, turn: Turn, *, now: int) -> Reply:
-        """The fault of the turn as this format says it."""
+        """Return the fault of the turn in this format."""
 
 
 def whole(body: Json, headers: Mapping[str, str] | None = None, *, status: int = 200) -> Reply:
-    """A reply in one JSON body, in two halves so that it can be cut between them."""
+    """Return a reply with one JSON body, in two halves so that it can be cut between them."""
     text = json.dumps(body).encode()
     half = len(text) // 2
     return Reply(status, headers or {}, (text[:half], text[half:]))
 
 
 def stream(events: Iterable[bytes], headers: Mapping[str, str] | None = None) -> Reply:
-    """A reply that arrives event by event."""
+    """Return a reply that arrives event by event."""
     return Reply(200, headers or {}, tuple(events), "text/event-stream")
 
 
 def event(body: Json, name: str = "") -> bytes:
-    """One server-sent event."""
+    """Return one server-sent event."""
     return (f"event: {name}\n" if name else "").encode() + f"data: {json.dumps(body)}\n\n".encode()
 
 
 def halves(text: str) -> tuple[str, str]:
-    """A text in two deltas: CLIs must put them together."""
+    """Return a text in two deltas, which CLIs must join."""
     half = len(text) // 2
     return text[:half], text[half:]
 
 
 def texts(value: object) -> Iterator[str]:
-    """Every string within a JSON value, the names of its fields left out."""
+    """Yield every string within a JSON value, without the names of fields."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -89,7 +92,7 @@ def texts(value: object) -> Iterator[str]:
 
 
 def since_last(messages: Iterable[Json], roles: Collection[object]) -> list[Json]:
-    """The messages at the end, after the last one that has one of these roles."""
+    """Return the messages after the last one with one of these roles."""
     found: list[Json] = []
     for message in messages:
         if message.get("role") in roles:

@@ -1,4 +1,4 @@
-"""Runs the real CLIs inside the closed network, each in a home of its own."""
+"""Runs of the real CLIs inside the closed network, each with its own home."""
 
 import json
 import os
@@ -18,7 +18,7 @@ PATIENCE = 120.0
 
 
 class Ran(NamedTuple):
-    """How a run ended."""
+    """The end of a run."""
 
     code: int
     events: list[dict[str, Any]]
@@ -27,7 +27,7 @@ class Ran(NamedTuple):
 
 
 def program(cli: str) -> Path:
-    """Where a CLI lies; the test is left out where it is not to be had."""
+    """Return the path of a CLI. The test is skipped if the CLI is missing."""
     path = PLACE / "bin" / cli
     require(path.exists(), f"the real {cli}")
     return path
@@ -36,7 +36,7 @@ def program(cli: str) -> Path:
 def start(
     network: ClosedNetwork, cli: str, scenario: Scenario, cwd: Path, *more: str, **env: str
 ) -> "subprocess.Popen[bytes]":
-    """Start a CLI inside the closed network, in a home beside `cwd`; its stdin takes the prompt."""
+    """Start a CLI inside the closed network, with a home beside `cwd`. Its stdin takes the prompt."""
     home = cwd.with_name(f"{cwd.name}-home")
     (home / "tmp").mkdir(parents=True, exist_ok=True)
     setup = cli_env(cli, scenario, home)
@@ -51,7 +51,7 @@ def start(
 
 
 def run(network: ClosedNetwork, cli: str, scenario: Scenario, cwd: Path, *more: str, **env: str) -> Ran:
-    """Run a CLI to its end, for at most two minutes; keyword arguments in capitals are variables of the environment."""
+    """Run a CLI to its end, for at most two minutes. Keyword arguments are environment variables."""
     began = time.monotonic()
     process = start(network, cli, scenario, cwd, *more, **env)
     try:
@@ -64,8 +64,8 @@ def run(network: ClosedNetwork, cli: str, scenario: Scenario, cwd: Path, *more: 
 
 
 def follow_a_script(network: ClosedNetwork, cli: str, server: ModelServer, work: Path) -> None:
-    """See that a CLI does what the scripted model tells it, in the right directory, and says that it ended well."""
-    # Qwen's and copilot's tools take no other path.
+    """Assert that a CLI follows the scripted model in the right directory and reports success."""
+    # The tools of qwen and copilot take no other path.
     path = str(work / "by-tool") if cli in ("copilot", "qwen") else "by-tool"
     shell = Turn(text="Working.", shell="pwd > by-shell && echo said-by-the-tool")
     scenario = server.scenario([shell, Turn(write=path, content="one\ntwo\n"), Turn(text="All done.")], name=cli)
@@ -81,13 +81,13 @@ def follow_a_script(network: ClosedNetwork, cli: str, server: ModelServer, work:
 
 
 def ended_well(cli: str, last: dict[str, Any]) -> bool:
-    """Whether the last event of a CLI says that its run is over and went well."""
+    """Return True if the last event of a CLI reports a successful end of its run."""
     said: dict[str, bool] = {
         "claude": last["type"] == "result" and last.get("is_error") is False,
         "codex": last["type"] == "turn.completed",
         "copilot": last["type"] == "result" and last.get("exitCode") == 0,
         "gemini": last["type"] == "result" and last.get("status") == "success",
-        # It has no last word; a step that stops, and is not followed by another, is the end.
+        # Opencode has no last word. A stop step that no other step follows is the end.
         "opencode": last["type"] == "step_finish" and last["part"]["reason"] == "stop",
         "pi": last["type"] == "agent_end" and last["messages"][-1].get("stopReason") == "stop",
         "qwen": last["type"] == "result" and last.get("is_error") is False,
@@ -96,12 +96,12 @@ def ended_well(cli: str, last: dict[str, Any]) -> bool:
 
 
 def kill(process: "subprocess.Popen[bytes]") -> None:
-    """End a CLI and what it started in its own group; one that has ended is left alone."""
+    """Kill a CLI and its process group, unless the CLI has ended."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
 def read_events(out: bytes) -> list[dict[str, Any]]:
-    """The JSON objects that a CLI printed, one on each line."""
+    """Return the JSON objects that a CLI printed, one per line."""
     lines = out.decode(errors="replace").splitlines()
     return [json.loads(line) for line in lines if line.startswith("{")]

@@ -1,4 +1,4 @@
-"""What each real CLI needs to talk to the scripted model in place of its vendor, and to nobody else."""
+"""The setup that makes each real CLI talk to the scripted model alone, in place of its vendor."""
 
 import json
 import os
@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from model_server import Scenario
 
-#: Where `make test` put them.
+#: The folder in which `make test` installed the CLIs.
 PLACE = Path(os.environ.get("FLEET_TEST_CLIS") or "/nonexistent")
 
-#: How each is started without a terminal; the prompt comes on stdin. The model has a name that the CLI knows, so that
-#: it offers the tools it offers to a real one.
+#: The command of each CLI without a terminal. The prompt comes on stdin. The CLI knows the name of the model, so that
+#: it offers the same tools as to a real one.
 ARGVS = {
     "claude": [
         *("-p", "--verbose", "--output-format", "stream-json", "--dangerously-skip-permissions"),
@@ -31,14 +31,14 @@ ARGVS = {
 
 
 class Setup(NamedTuple):
-    """What a CLI needs to find the scripted model: its whole environment, and files in its home."""
+    """The setup of a CLI for the scripted model: its whole environment, and files in its home."""
 
     env: dict[str, str]
     files: dict[Path, str]
 
 
 def cli_env(cli: str, scenario: Scenario, home: Path) -> Setup:
-    """The environment and the settings that make a CLI talk to a scenario, and to nobody else."""
+    """Return the environment and files that make a CLI talk to a scenario alone."""
     env = {
         "PATH": f"{PLACE / 'bin'}:{os.environ['PATH']}",
         "HOME": str(home),
@@ -51,7 +51,7 @@ def cli_env(cli: str, scenario: Scenario, home: Path) -> Setup:
 
 
 def claude(scenario: Scenario, home: Path) -> Setup:
-    """Claude: all in the environment; root must say that it knows what it does."""
+    """Return the setup of claude: all in the environment. Root must confirm its permissions."""
     env = {
         "CLAUDE_CONFIG_DIR": str(home / "claude"),
         "ANTHROPIC_BASE_URL": scenario.url("anthropic"),
@@ -64,7 +64,7 @@ def claude(scenario: Scenario, home: Path) -> Setup:
 
 
 def codex(scenario: Scenario, home: Path) -> Setup:
-    """Codex: a provider of its own in the settings, with retries off so that a fault shows at once."""
+    """Return the setup of codex: a provider in the settings, without retries so that a fault shows at once."""
     settings = f"""
 model_provider = "scripted"
 check_for_update_on_startup = false
@@ -86,7 +86,7 @@ stream_max_retries = 0
 
 
 def gemini(scenario: Scenario, home: Path) -> Setup:
-    """Gemini: the address in the environment counts only with this kind of sign-in; one attempt, no second process."""
+    """Return the setup of gemini. Its address needs this kind of sign-in. It gets one attempt and no second process."""
     env = {
         "GEMINI_CLI_HOME": str(home),
         "GEMINI_API_KEY": scenario.key,
@@ -104,7 +104,7 @@ def gemini(scenario: Scenario, home: Path) -> Setup:
 
 
 def opencode(scenario: Scenario, home: Path) -> Setup:
-    """Opencode: a provider of its own, all in one variable."""
+    """Return the setup of opencode: a provider, all in one variable."""
     model = {"limit": {"context": 200_000, "output": 8_192}, "cost": {"input": 1, "output": 2, "cache_read": 0.1}}
     options = {"baseURL": scenario.url("chat"), "apiKey": scenario.key}
     provider = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": {"scripted": model}}
@@ -122,14 +122,14 @@ def opencode(scenario: Scenario, home: Path) -> Setup:
 
 
 def qwen(scenario: Scenario, home: Path) -> Setup:
-    """Qwen: all in the environment."""
+    """Return the setup of qwen: all in the environment."""
     return Setup(
         {"OPENAI_API_KEY": scenario.key, "OPENAI_BASE_URL": scenario.url("chat"), "OPENAI_MODEL": "scripted"}, {}
     )
 
 
 def pi(scenario: Scenario, home: Path) -> Setup:
-    """Pi: a provider of its own in a file."""
+    """Return the setup of pi: a provider in a file."""
     provider = {
         "baseUrl": scenario.url("chat"),
         "api": "openai-completions",
@@ -141,7 +141,7 @@ def pi(scenario: Scenario, home: Path) -> Setup:
 
 
 def copilot(scenario: Scenario, home: Path) -> Setup:
-    """Copilot: all in the environment."""
+    """Return the setup of copilot: all in the environment."""
     env = {
         "COPILOT_OFFLINE": "true",
         "COPILOT_PROVIDER_BASE_URL": scenario.url("chat"),

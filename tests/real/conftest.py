@@ -1,4 +1,4 @@
-"""What tests with real CLIs share: a network with no way out, and the scripted model inside it."""
+"""Fixtures for tests with real CLIs: a network without a way out, and the scripted model inside."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,28 +13,28 @@ from real.through_fleet import RealFleet
 
 @pytest.fixture(scope="session")
 def network() -> Iterator[ClosedNetwork]:
-    """A network that holds nothing but its own loopback."""
+    """Yield a network with nothing but its own loopback."""
     with closed_network() as network:
         yield network
 
 
 @pytest.fixture(scope="session")
 def server(network: ClosedNetwork) -> Iterator[ModelServer]:
-    """The scripted model; only what runs in the closed network reaches it."""
+    """Yield the scripted model, which only programs in the closed network reach."""
     with ModelServer(network.listener) as server:
         yield server
 
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    """The directory that a CLI is started in."""
+    """Return the directory in which a CLI is started."""
     work = tmp_path / "work"
     work.mkdir()
     return work
 
 
 def closed_network() -> ClosedNetwork:
-    """Make one; tests are left out where the machine does not allow it."""
+    """Return a closed network. The test is skipped if the machine does not allow it."""
     try:
         return ClosedNetwork()
     except NoNetwork as error:
@@ -44,7 +44,7 @@ def closed_network() -> ClosedNetwork:
 
 @pytest.fixture
 def real(network: ClosedNetwork, tmp_path: Path) -> Iterator[Callable[[str, Scenario], RealFleet]]:
-    """Makes a home whose coder is a real CLI with a scenario; its supervisor ends with the test."""
+    """Yield a function that creates a home whose coder is a real CLI with a scenario. The test ends its supervisor."""
     made: list[RealFleet] = []
 
     def make(cli: str, scenario: Scenario) -> RealFleet:

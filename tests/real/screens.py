@@ -1,4 +1,4 @@
-"""A real CLI on a real screen: a pane of a tmux server of its own, inside the closed network."""
+"""Real CLIs on a real screen: a pane of a separate tmux server, inside the closed network."""
 
 import glob
 import json
@@ -29,22 +29,22 @@ from supervised import wait_for
 #: A CLI starts slowly on a busy machine.
 PATIENCE = 180.0
 WIDTH, HEIGHT = 120, 40
-#: tmux takes no more than 16 kB for a command, so the pane reads what it runs from a file.
+#: tmux accepts at most 16 kB for a command, so the pane reads its command from a file.
 BECOME = "import json, os, sys; to = json.load(open(sys.argv[1])); os.execvpe(to['argv'][0], to['argv'], to['env'])"
 
 
 class Screen:
-    """A pane in which one program runs; a context manager that ends its tmux server."""
+    """A pane in which one program runs, as a context manager that ends its tmux server."""
 
     def __init__(self, enter: Callable[..., list[str]], base: Path, command: Command, env: dict[str, str], cwd: Path):
-        """Start the command with the files it wants in `base`, the folder of its run."""
+        """Start the command with its files in `base`, the folder of its run."""
         require(shutil.which("tmux"), "tmux")
         base.mkdir(parents=True, exist_ok=True)
         for name, text in command.files.items():
             (base / name).write_text(text, "utf-8")
         order = base / "pane.json"
         order.write_text(json.dumps({"argv": command.argv, "env": {"TERM": "tmux-256color", **env, **command.env}}))
-        # Not below `base`: the name of a socket has room for 108 bytes.
+        # Not below `base`: the path of a socket has room for 108 bytes.
         self._place = tempfile.mkdtemp(prefix="screen-")
         self._tmux = [*enter("tmux"), "-S", f"{self._place}/tmux", "-f", "/dev/null"]
         stay = ["start-server", ";", "set-option", "-g", "remain-on-exit", "on", ";"]
@@ -52,27 +52,27 @@ class Screen:
         self.run(*stay, "new-session", *where, sys.executable, "-P", "-c", BECOME, str(order))
 
     def run(self, *argv: str, given: str = "") -> str:
-        """A command of tmux; what it prints."""
+        """Run a tmux command. Return its output."""
         env = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TERM": "tmux-256color"}
         done = subprocess.run([*self._tmux, *argv], input=given, env=env, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     def shown(self) -> str:
-        """The text on the screen."""
+        """Return the text on the screen."""
         return self.run("capture-pane", "-p")
 
     def press(self, *keys: str) -> None:
-        """Keys by their names in tmux."""
+        """Press keys, given by their tmux names."""
         self.run("send-keys", *keys)
 
     def paste(self, text: str) -> None:
-        """One bracketed paste, which nothing sends yet."""
+        """Paste a text with brackets and without Enter."""
         self.run("load-buffer", "-b", "given", "-", given=text)
         self.run("paste-buffer", "-p", "-r", "-d", "-b", "given")
 
     def wait(self, holds: Callable[[str], object], what: str) -> str:
-        """The screen once it is as wanted; the failure shows what it was instead."""
+        """Wait for a condition on the screen, and return the screen. A failure shows the last screen."""
         wait_for(lambda: holds(self.shown()), what, self.shown, PATIENCE)
         return self.shown()
 
@@ -85,7 +85,7 @@ class Screen:
 
 
 class RealScreen(Screen):
-    """A real coder at work on a scenario, as its adapter starts it, with a folder of its own for its account."""
+    """A real coder that works on a scenario, started as its adapter does, with a separate account folder."""
 
     def __init__(
         self,
@@ -98,9 +98,9 @@ class RealScreen(Screen):
         env: dict[str, str] | None = None,
         **order: Any,
     ) -> None:
-        """Start it; what is not said of its order is as fleet would order it.
+        """Start the coder. Fields missing in the order have the values that fleet would choose.
 
-        `answered`: it asks nothing before its work, and its prompt is typed.
+        With `answered`, the coder asks nothing before its work and its prompt is typed.
         """
         program(cli)
         self.coder, self.scenario, self.work = load(cli), scenario, base / "work"
@@ -125,11 +125,11 @@ class RealScreen(Screen):
             self.say(command.typed)
 
     def until(self, look: str) -> str:
-        """The screen once it shows this."""
+        """Wait for this kind of screen and return it."""
         return self.wait(lambda screen: self.coder.look(screen) == look, f"a screen that is {look or 'not clear'}")
 
     def say(self, text: str) -> None:
-        """A paste, and Enter once the words stand in the input; again where one right after a paste was not taken."""
+        """Paste a text and press Enter when the input shows it. Repeat Enter if it came too soon after the paste."""
         self.wait(lambda screen: self.coder.look(screen) in (BUSY, READY), "a screen that can be typed to")
         self.paste(text)
         self.until("")
@@ -145,17 +145,17 @@ class RealScreen(Screen):
         self.wait(sent, "the words to be sent")
 
     def events(self) -> list[Event]:
-        """All that its session's file tells."""
+        """Return all events of its session file."""
         path = self._file()
         lines = path.read_text("utf-8").split("\n") if path else []
         return [event for line in lines for event in self.coder.parse_session(line)]
 
     def told(self, kind: str) -> list[str]:
-        """The texts of the events of a kind."""
+        """Return the texts of all events of a kind."""
         return [event.text for event in self.events() if event.kind == kind]
 
     def agree(self) -> None:
-        """Enter on a question; again where one right after it came up was not taken."""
+        """Press Enter on a question. Repeat it if it came too soon after the question appeared."""
         pressed = 0.0
 
         def gone(screen: str) -> bool:
@@ -168,12 +168,12 @@ class RealScreen(Screen):
         self.wait(gone, "the question to go")
 
     def wait_delivered(self, text: str) -> None:
-        """Until a message has reached the model."""
+        """Wait until a message has reached the model."""
         tell = lambda: f"{self.told(Kind.DELIVERED)}\n{self.shown()}"  # noqa: E731
         wait_for(lambda: text in self.told(Kind.DELIVERED), f"{text[:50]!r} to be delivered", tell, PATIENCE)
 
     def _file(self) -> Path | None:
-        """As fleet finds it: by the session's id, or by what the first line of a new file says."""
+        """Return the session file as fleet finds it: by the session id, or by the first line of a new file."""
         if not self.session:
             found = sorted(glob.glob(self.coder.recent_sessions(str(self.work), self.env)), reverse=True)  # noqa: PTH207
             for path in map(Path, found):
@@ -184,7 +184,7 @@ class RealScreen(Screen):
         return next(map(Path, glob.glob(pattern)), None) if pattern else None  # noqa: PTH207
 
 
-#: Where each keeps what belongs to an account, in the homes of `cli_setups`.
+#: The account folder of each CLI in the homes of `cli_setups`.
 FOLDERS: dict[str, Callable[[Path], str]] = {
     "claude": lambda home: str(home / "claude"),
     "codex": lambda home: str(home / "codex"),

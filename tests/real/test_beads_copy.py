@@ -1,4 +1,4 @@
-"""The copy that fleet has of bd's tasks: all of it can be had from bd again, and what others write in bd arrives."""
+"""fleet's copy of bd's tasks: bd can rebuild all of it, and changes by others in bd arrive."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BeadsStore
 
 
 def bd(store: BeadsStore, *argv: str, actor: str = "ada") -> Any:
-    """The real bd, asked without fleet."""
+    """Run the real bd without fleet. Return its parsed output."""
     env = store.mirror.bd.environment(actor)
     done = subprocess.run([store.mirror.bd.program, *argv, "--json"], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done
@@ -37,7 +37,7 @@ def bd(store: BeadsStore, *argv: str, actor: str = "ada") -> Any:
 
 
 def afresh(store: BeadsStore, folder: Path) -> BeadsStore:
-    """The same tasks, seen by a home that knows nothing of them."""
+    """Return a store of another home that reads the same tasks from bd alone."""
     return BeadsStore(str(folder / "other.db"), store.mirror.folder, make=True, now=FakeClock())
 
 
@@ -66,7 +66,7 @@ def test_home_without_a_copy_reads_everything_from_bd(store: BeadsStore, tmp_pat
     assert [each.replace(**rough) for each in other.tasks.find(Filter(), sort="id")] == [
         each.replace(**rough) for each in store.tasks.find(Filter(), sort="id")
     ]
-    # A bd of the older family forgets the gate; the copy that knew it does not.
+    # A bd of the older family forgets the gate. The copy that knew it does not.
     known, told = ([(e.task, e.needs, e.type, e.gate) for e in each.edges.find()] for each in (store, other))
     assert "any-children" in known[-1] and (known == told if store.mirror.fenced else len(known) == len(told))
     store.mirror._seen = {}
@@ -113,7 +113,7 @@ def test_two_homes_on_one_bd_never_hold_the_same_task(store: BeadsStore, tmp_pat
     assert other.tasks.count(Filter()) == {"": 6}
     lane = [Lane(room=4)]
     ours = store.claims.acquire("host", lane, room=4, ttl=TTL)
-    # As at one and the same moment: what the other home looked at does not show our claims yet.
+    # As if at the same moment: the last look of the other home does not show our claims yet.
     other.mirror._seen = {"mark": beads_folder.fingerprint(store.mirror.folder), "at": 0}
     assert other.claims.acquire("guest", lane, room=4, ttl=TTL) == []
     theirs = other.claims.acquire("guest", lane, room=4, ttl=TTL)

@@ -1,4 +1,4 @@
-"""A client nobody here wrote: beads-mcp drives fleet's `bd` over MCP, from `bd` on PATH."""
+"""beads-mcp, a foreign client, uses fleet's `bd` on PATH through MCP."""
 
 import json
 import os
@@ -12,12 +12,12 @@ import pytest
 from needs import require
 from program import Program
 
-#: Where `make test` put beads-mcp: an environment of its own, because it pins other versions than fleet's.
+#: The environment in which `make test` installed beads-mcp. It is separate because beads-mcp pins other versions.
 SERVER = os.environ.get("FLEET_TEST_BEADS_MCP", "")
 
 
 class Server:
-    """A running beads-mcp, spoken to in JSON-RPC over its stdin and stdout."""
+    """A running beads-mcp that is called by JSON-RPC over stdin and stdout."""
 
     def __init__(self, fleet: Program) -> None:
         env = fleet.env | {"PATH": f"{fleet.home}/bin:{fleet.env['PATH']}", "BEADS_ACTOR": "mcp"}
@@ -32,7 +32,7 @@ class Server:
         self._send({"method": "notifications/initialized"})
 
     def call(self, tool: str, **arguments: Any) -> Any:
-        """Call a tool; its structured answer, or its text."""
+        """Call a tool. Return its structured answer or its text."""
         result = self._ask("tools/call", {"name": tool, "arguments": arguments})["result"]
         text = "".join(part.get("text", "") for part in result["content"])
         assert not result.get("isError"), text
@@ -42,7 +42,7 @@ class Server:
         return json.loads(text) if text[:1] in "[{" else text
 
     def stop(self) -> None:
-        """End it and its pipes."""
+        """End the server and its pipes."""
         self._process.kill()
         self._process.communicate()
         self._log.close()

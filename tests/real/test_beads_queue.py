@@ -1,4 +1,4 @@
-"""Beads as the queue, with the real bd of both families: a supervisor takes tasks from it, and bd knows the end."""
+"""Beads as the queue, with the real bd of both families: a supervisor claims tasks from bd, and bd shows their end."""
 
 import json
 import subprocess
@@ -55,7 +55,7 @@ def test_killed_supervisor_leaves_nothing_in_bd(home: BeadsHome) -> None:
     home.kill()
     [stray] = home.create_many(["ok"])
     owner = home.task(keys[0])["claim_owner"]
-    home.bd("update", stray, "--claim", actor=owner)  # as if the kill had come between bd's claim and ours
+    home.bd("update", stray, "--claim", actor=owner)  # as if killed between bd's claim and ours
     home.start()
     go.touch()
     home.wait_all([*keys, stray], "closed")

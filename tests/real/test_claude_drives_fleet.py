@@ -1,4 +1,4 @@
-"""Real clients of `fleet mcp`: the CLIs, registered as the document says, told what to call by their model."""
+"""Real clients of `fleet mcp`: CLIs, registered as documented, whose model calls the tools."""
 
 import json
 import os
@@ -23,9 +23,9 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "howto" / "use-from-an-agent.md"
 DONE = Turn(text="All done.")
 WORKFLOW, WORKER = r'"workflow_id": ?"(wf_\w+)"', r'"worker_id": ?"(w\w+)"'
 QUICK = "\ndemo: steps=1 pause=0"
-#: A CLI may ask its model before the server is up: the model does this until it hears of the server.
+#: A CLI may ask its model before the server is up. The model repeats this turn until the request shows the server.
 LOOK = Turn(shell="sleep 0.1")
-#: How each CLI's model calls the same tool. Codex has it look for the tools of a server by their description.
+#: The call of the same tool for each CLI's model. Codex first searches the tools of a server by their description.
 SEARCH = {"query": "fleet healthcheck", "limit": 3}
 CALLS = {
     "claude": [Turn(tool="mcp__fleet__healthcheck", when="mcp__fleet__healthcheck")],
@@ -38,7 +38,7 @@ CALLS = {
 
 
 class Client:
-    """A user's machine: one CLI that knows a scenario, and `fleet` on PATH; there is nothing of fleet's yet."""
+    """A user's machine with one CLI for a scenario, `fleet` on PATH, and no home yet."""
 
     def __init__(self, network: ClosedNetwork, cli: str, scenario: Scenario, base: Path) -> None:
         self.cli, self.scenario = cli, scenario
@@ -53,19 +53,19 @@ class Client:
         self._env = setup.env | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "USER": "ada"}
 
     def register(self, *, with_options: bool = False) -> None:
-        """Do what the document says, word for word."""
+        """Run the documented registration word for word."""
         lines = [each for each in DOCUMENT.read_text().splitlines() if each.startswith(f"{self.cli} mcp add")]
         (line,) = [each for each in lines if ("FLEET_" in each) == with_options]
         _, *words = shlex.split(line)
         self._run(self._program, *words)
 
     def drive(self) -> None:
-        """Have the CLI do what its model tells it, in a session of its own."""
+        """Run the CLI in a new session, led by its model."""
         events = read_events(self._run(self._program, *ARGVS[self.cli], given=PROMPT))
         assert ended_well(self.cli, events[-1]), events
 
     def told(self) -> list[dict[str, Any]]:
-        """What tools gave back to the model: JSON, which claude may put a reminder of its own behind."""
+        """Return the tool results that the model got. They are JSON, after which claude may append a reminder."""
         said = [text for each in self.scenario.turns() for text in each.said]
         return [json.JSONDecoder().raw_decode(text)[0] for text in said if text.startswith("{")]
 
@@ -96,7 +96,10 @@ class Client:
 
 @pytest.fixture
 def client(network: ClosedNetwork, server: ModelServer, tmp_path: Path) -> Iterator[Callable[..., Client]]:
-    """Makes such a machine, with the turns of the model; what was started there ends with the test."""
+    """Yield a function that creates such a machine from the turns of its model.
+
+    The test ends everything started there.
+    """
     made: list[Client] = []
 
     def make(cli: str, *turns: Turn) -> Client:
@@ -109,7 +112,7 @@ def client(network: ClosedNetwork, server: ModelServer, tmp_path: Path) -> Itera
 
 
 def calls(tool: str, heard: Any = None, **given: Any) -> Turn:
-    """A call of one of fleet's tools by claude, once it has them."""
+    """Return a call of one of fleet's tools by claude, once claude has the tools."""
     name = f"mcp__fleet__{tool}"
     return Turn(tool=name, arguments=given, heard=heard or {}, when=name)
 
@@ -117,7 +120,7 @@ def calls(tool: str, heard: Any = None, **given: Any) -> Turn:
 @pytest.mark.parametrize("cli", CALLS)
 def test_documented_registration_lets_a_cli_call_a_tool(cli: str, client: Callable[..., Client]) -> None:
     user = client(cli, LOOK, *CALLS[cli], DONE)
-    if cli != "claude":  # which takes no second server of a name; its shorter line is that of the tests below
+    if cli != "claude":  # claude accepts no second server of a name; the tests below use its shorter line
         user.register()
     user.register(with_options=True)
     user.drive()

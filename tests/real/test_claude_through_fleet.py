@@ -1,4 +1,4 @@
-"""The real claude through the real supervisor: what goes well, and what its model can do to it."""
+"""The real claude through the real supervisor: successful runs, and faults of its model."""
 
 import json
 from datetime import datetime, timedelta
@@ -12,18 +12,18 @@ from supervised import wait_for
 
 pytestmark = pytest.mark.soak("clis")
 BEGIN, DONE = Turn(text="I begin.", shell="test -d . && echo fine"), Turn(text="All done.")
-#: It can be found again in whatever is kept, sent or shown.
+#: A text that can be found in everything that is stored, sent or shown.
 WORDS = "the-words-of-the-task"
 MINUTE = timedelta(minutes=1)
 
 
 def a_subscription(key: str) -> dict[str, str]:
-    """Variables that make claude believe it has a plan with limits of its own."""
+    """Return variables that make claude expect a plan with limits."""
     return {"ANTHROPIC_API_KEY": "", "CLAUDE_CODE_OAUTH_TOKEN": key}
 
 
 def started(real: Real, server: ModelServer, *turns: Turn, settings: tuple[str, ...] = ()) -> tuple[RealFleet, str]:
-    """A supervisor at work on one task; the model does these turns."""
+    """Start a supervisor with one task, whose model follows these turns. Return the home and the task's id."""
     home = real("claude", server.scenario(turns, name="claude"))
     home.set("limits.rate_limit_base_seconds=0.5", *settings)
     key = home.ask(WORDS)
@@ -99,7 +99,7 @@ def test_short_fault_is_left_to_claude(fault: Fault, real: Real, server: ModelSe
 
 
 def test_refusal_without_an_end_slows_the_account_and_the_session_resumes(real: Real, server: ModelServer) -> None:
-    # Claude gives up at once where it would have to wait for more than a minute, and does not say for how long.
+    # Claude gives up at once if it would have to wait for more than a minute, and does not say for how long.
     refused = Turn(fault=Fault.RATE_LIMITED, retry_after=3600)
     home, key = started(real, server, BEGIN, refused, DONE)
     task = home.done(key)
@@ -108,7 +108,8 @@ def test_refusal_without_an_end_slows_the_account_and_the_session_resumes(real: 
     assert [first["ending"], second["ending"]] == ["rate_limited", "finished"]
     assert first["session"] == second["session"] != ""
     assert home.scenario.turns()[-1].holds("I begin.")
-    # A request costs $0.001125 and reads 1000 tokens from the cache; each run pays its own, however claude counts.
+    # A request costs $0.001125 and reads 1000 tokens from the cache. Each run pays for its own requests, whatever
+    # claude counts.
     assert [run["cost_basis"] for run in (first, second)] == ["reported"] * 2
     own = [0.001125 * run["cache_read_tokens"] / 1000 for run in (first, second)]
     assert [run["cost_usd"] for run in (first, second)] == pytest.approx(own, rel=0.01)

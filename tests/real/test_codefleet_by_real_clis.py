@@ -27,7 +27,7 @@ PROMPT = "Limit how often one may ask"
 
 
 def turns(cli: str) -> list[Turn]:
-    """An agent that adds a file of its own, and says so."""
+    """Return the turns of an agent that adds a file and reports it."""
     return [
         Turn(text="I write it.", shell=f"echo by {cli} > {cli}-$FLEET_TASK_ID.txt"),
         Turn(text=f"{cli} has written it."),
@@ -56,19 +56,19 @@ def test_three_codefleet_examples_run_unchanged_at_the_same_time(mixed: Callable
 
 
 def depth(repo: Path, branch: str) -> int:
-    """How many commits a branch has more than main."""
+    """Return the number of commits of a branch beyond main."""
     return int(run_git(repo, "rev-list", "--count", f"main..{branch}"))
 
 
 def lineage(stages: list[dict[str, Any]], name: str) -> list[str]:
-    """A stage, and those whose work it goes on with."""
+    """Return a stage and the stages whose work it continues."""
     stage = next(each for each in stages if each["name"] == name)
     heir = stage.get("worktree_strategy") == "inherit"
     return [name, *(lineage(stages, stages[stage["depends_on"][0]]["name"]) if heir else [])]
 
 
 def told_any(given: Mixed, cli: str, words: str) -> bool:
-    """Whether a CLI's model was told these words."""
+    """Return True if a CLI's model got these words."""
     return any(each.holds(words) for each in given.models[cli].turns())
 
 

@@ -1,4 +1,4 @@
-"""The real codex through the real supervisor: what goes well, and what its model can do to it."""
+"""The real codex through the real supervisor: successful runs, and faults of its model."""
 
 import json
 from datetime import datetime, timedelta
@@ -13,7 +13,7 @@ from supervised import wait_for
 
 pytestmark = pytest.mark.soak("clis")
 BEGIN, DONE = Turn(text="I begin.", shell="test -d . && echo fine"), Turn(text="All done.")
-#: It can be found again in whatever is kept, sent or shown.
+#: A text that can be found in everything that is stored, sent or shown.
 WORDS = "the-words-of-the-task"
 MINUTE = timedelta(minutes=1)
 USED = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
@@ -22,7 +22,7 @@ USED = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_token
 def started(
     real: Real, server: ModelServer, *turns: Turn, settings: tuple[str, ...] = (), retries: int = 0
 ) -> tuple[RealFleet, str]:
-    """A supervisor at work on one task; the model does these turns, and codex asks it again so many times."""
+    """Start a supervisor with one task, whose model follows these turns. Codex retries this often."""
     home = real("codex", server.scenario(turns, name="codex"))
     home.set("limits.rate_limit_base_seconds=0.5", *settings)
     config = Path(home.fleet.env["CODEX_HOME"]) / "config.toml"
@@ -41,7 +41,7 @@ def test_codex_creates_a_file_and_its_usage_is_recorded(real: Real, server: Mode
     assert (run["ending"], run["reason"], run["tool_calls"], run["exit_status"]) == ("finished", "All done.", 1, 0)
     assert [run[name] for name in USED] == [240, 60, 2000, 0]
     assert (run["context_peak"], run["context_window"]) == (1150, 258_400)
-    # 240 at 5, 60 at 30 and 2000 cached at 0.5 dollars a million, by the table of prices.
+    # 240 at 5, 60 at 30 and 2000 cached at 0.5 dollars a million, by the price table.
     assert (run["cost_usd"], run["cost_basis"].partition(":")[0]) == (0.004, "computed")
     kinds = [kind for kind in home.kinds(key) if kind != "usage"]
     assert kinds == [
@@ -154,7 +154,7 @@ def test_used_up_plan_parks_its_account_and_the_next_one_takes_over(
         ("first", "rate_limited"),
         ("second", "finished"),
     ]
-    # Codex tells people: in their own time, and in full minutes.
+    # Codex reports times for people: local and in full minutes.
     assert was_told_to_wait(first, 60 * MINUTE, rounding=MINUTE)
     standing = home.standing()
     assert (standing["first"]["state"], standing["second"]["state"]) == ("parked", "ready")

@@ -1,4 +1,4 @@
-"""The real gemini through the real supervisor: what goes well, and what its model can do to it."""
+"""The real gemini through the real supervisor: successful runs, and faults of its model."""
 
 import json
 import shutil
@@ -13,9 +13,9 @@ from supervised import wait_for
 
 pytestmark = pytest.mark.soak("clis")
 BEGIN, DONE = Turn(text="I begin.", shell="test -d . && echo fine"), Turn(text="All done.")
-#: It can be found again in whatever is kept, sent or shown.
+#: A text that can be found in everything that is stored, sent or shown.
 WORDS = "the-words-of-the-task"
-#: Gemini complains on stderr alone: a silent one is looked at often, and one that is only refused is stopped soon.
+#: Gemini reports errors on stderr alone. A silent one is checked often, and one with only refusals is stopped soon.
 WATCHFUL = ("watchdog.silence_seconds=20", "watchdog.limit_seconds=2")
 
 
@@ -25,7 +25,7 @@ PRICES = '\n[prices."gemini-*"]\ninput = 1\noutput = 10\ncache_read = 0.1\n'
 def started(
     real: Real, server: ModelServer, *turns: Turn, settings: tuple[str, ...] = (), prices: str = ""
 ) -> tuple[RealFleet, str]:
-    """A supervisor at work on one task; the model does these turns, and gemini tries as often as it does by itself."""
+    """Start a supervisor with one task, whose model follows these turns. Gemini has its default retries."""
     home = real("gemini", server.scenario(turns, name="gemini"))
     own = Path(home.fleet.env["GEMINI_CLI_HOME"]) / ".gemini" / "settings.json"
     wishes = json.loads(own.read_text())
@@ -97,7 +97,7 @@ def test_task_and_key_are_seen_nowhere_and_the_project_is_unchanged(real: Real, 
 
 def test_short_wait_is_left_to_gemini_and_does_not_end_the_next_long_command(real: Real, server: ModelServer) -> None:
     refused = Turn(fault=Fault.RATE_LIMITED, retry_after=1)
-    # Silent for longer than it takes to look at old complaints and to act on them.
+    # The silence is longer than fleet needs to read old complaints and to act on them.
     home, key = started(real, server, refused, Turn(shell="sleep 18; test -d . && echo fine"), DONE, settings=WATCHFUL)
     assert home.done(key)["status"] == "closed"
     (run,) = home.runs(key)
@@ -215,7 +215,7 @@ def test_missing_session_costs_one_failure_and_the_next_run_starts_fresh(real: R
     first, second, third = home.runs(key)
     assert (second["session"], second["exit_status"]) == (first["session"], 42)
     assert "gemini does not know the session in this directory" in second["reason"]
-    assert "chmod" not in second["reason"]  # of a warning that it gives at every start below a world-writable folder
+    assert "chmod" not in second["reason"]  # from a warning at each start below a world-writable folder
     assert third["session"] != first["session"]
 
 

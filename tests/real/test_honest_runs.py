@@ -1,4 +1,4 @@
-"""Honest work with the real CLIs and default settings closes without a person, also when something fails in passing."""
+"""Honest work with the real CLIs and default settings closes without a person, even after a short fault."""
 
 import json
 import os
@@ -16,15 +16,15 @@ pytestmark = pytest.mark.soak("clis")
 READ, MAKE = Turn(text="I look.", shell="cat given"), Turn(text="I make it.", shell="cat given given > made")
 DONE = Turn(text="All done.")
 CLIS = ("claude", "codex", "gemini", "opencode")
-#: Each happens once to each of five tasks, after their first answer; nothing happens to the other ten.
+#: Each fault occurs once in each of five tasks, after their first answer. The other ten tasks have no fault.
 FAULTS = (None, None, Fault.OVERLOADED, Fault.CUT, Fault.RATE_LIMITED)
-#: What the tests have otherwise than a user has who sets nothing.
+#: Settings of these tests that differ from the defaults.
 DEFAULTS = ("limits.retry_limit=2", "supervisor.claim_seconds=60")
 SEED = int(os.environ.get("FLEET_SEED") or random.randrange(10**6))
 
 
 class Batch(NamedTuple):
-    """Tasks of one home that meet the same."""
+    """Tasks of one home with the same fault."""
 
     home: RealFleet
     keys: list[str]
@@ -53,7 +53,7 @@ def test_ninety_eight_of_a_hundred_honest_tasks_close(real: Real, server: ModelS
 
 
 def honest(real: Real, server: ModelServer, cli: str, count: int, fault: Fault | None) -> Batch:
-    """A supervisor with so many tasks, each in a directory of its own: read something, make a file, say so."""
+    """Start a supervisor with this many tasks, each in its own directory. A task reads, makes a file and reports it."""
     turns = [READ, MAKE, DONE]
     if fault:
         spoilt = Turn(text="half of the answer", fault=fault, retry_after=1)
@@ -67,7 +67,7 @@ def honest(real: Real, server: ModelServer, cli: str, count: int, fault: Fault |
         place = home.fleet.cwd / f"{number}"
         place.mkdir()
         (place / "given").write_text(f"{number}\n")
-        # Gemini begins each run with a list of the files; a new one in it would look like a new conversation.
+        # Gemini begins each run with a list of the files. A new file would look like a new conversation.
         (place / "made").touch()
         keys.append(home.ask(f"make {number}", cwd=place))
     home.start()
@@ -75,7 +75,7 @@ def honest(real: Real, server: ModelServer, cli: str, count: int, fault: Fault |
 
 
 def with_its_own_retries(home: RealFleet) -> None:
-    """Let a CLI try as often as it does by itself, and as fleet lets it: other tests turn that off."""
+    """Restore the CLI's own retries, as fleet permits them. Other tests disable them."""
     if home.cli == "gemini":
         own = Path(home.fleet.env["GEMINI_CLI_HOME"]) / ".gemini" / "settings.json"
         wishes = json.loads(own.read_text())
@@ -87,14 +87,14 @@ def with_its_own_retries(home: RealFleet) -> None:
 
 
 def finish(batch: Batch) -> None:
-    """Wait until every task is over, one way or another."""
+    """Wait until every task is closed or blocked."""
     home = batch.home
     over = "select count(*) as n from tasks where status in ('closed', 'blocked')"
     wait_for(lambda: home.rows(over)[0]["n"] == len(batch.keys), "all to be over", home.describe, PATIENCE)
 
 
 def not_closed(batch: Batch) -> list[str]:
-    """What a person would have to look at: tasks that did not close, or did without what they were to make."""
+    """Return descriptions of the tasks that need a person: not closed, or closed without their file."""
     found = []
     for number, key in enumerate(batch.keys):
         task, made = batch.home.task(key), batch.home.fleet.cwd / str(number) / "made"

@@ -1,4 +1,4 @@
-"""The real CLIs, bare, against the scripted model: what every test through fleet is built on."""
+"""The real CLIs without fleet against the scripted model, the base of all tests through fleet."""
 
 import signal
 import subprocess
@@ -20,7 +20,7 @@ def test_real_cli_follows_the_script(cli: str, server: ModelServer, network: Clo
     cli_runs.follow_a_script(network, cli, server, work)
 
 
-# What each CLI makes of a fault it does not retry, or not with the settings the tests give it.
+# The reaction of each CLI to a fault that it does not retry with the settings of these tests.
 TOLD = [
     ("claude", Fault.CONTEXT_FULL, 1, "Prompt is too long"),
     ("claude", Fault.UNAUTHORIZED, 1, "Invalid API key"),
@@ -50,7 +50,7 @@ def test_claude_reads_the_usage_of_its_plan(server: ModelServer, network: Closed
     scenario = server.scenario(
         [Turn(shell="true", limit_used=0.93), Turn(fault=Fault.LIMIT_REACHED, retry_after=3600)], name="plan"
     )
-    # Only a subscription's token makes it look at the headers of a plan.
+    # Claude reads the headers of a plan only with a subscription's token.
     ran = cli_runs.run(network, "claude", scenario, work, ANTHROPIC_API_KEY="", CLAUDE_CODE_OAUTH_TOKEN=scenario.key)
     told = [event["rate_limit_info"] for event in ran.events if event["type"] == "rate_limit_event"]
     assert [(info["status"], info["rateLimitType"]) for info in told] == [

@@ -1,4 +1,4 @@
-"""The real opencode through the real supervisor: what goes well, and what its model can do to it."""
+"""The real opencode through the real supervisor: successful runs, and faults of its model."""
 
 import json
 import sqlite3
@@ -13,14 +13,14 @@ from supervised import wait_for
 
 pytestmark = pytest.mark.soak("clis")
 BEGIN, DONE = Turn(text="I begin.", shell="test -d . && echo fine"), Turn(text="All done.")
-#: It can be found again in whatever is kept, sent or shown.
+#: A text that can be found in everything that is stored, sent or shown.
 WORDS = "the-words-of-the-task"
-#: Opencode complains on stderr alone: a silent one is looked at often, and one that is only refused is stopped soon.
+#: Opencode reports errors on stderr alone. A silent one is checked often, and one with only refusals is stopped soon.
 WATCHFUL = ("watchdog.silence_seconds=30", "watchdog.limit_seconds=1")
 
 
 def started(real: Real, server: ModelServer, *turns: Turn, settings: tuple[str, ...] = ()) -> tuple[RealFleet, str]:
-    """A supervisor at work on one task; the model does these turns."""
+    """Start a supervisor with one task, whose model follows these turns. Return the home and the task's id."""
     home = real("opencode", server.scenario(turns, name="opencode"))
     home.set("limits.rate_limit_base_seconds=0.5", "watchdog.stop_grace_seconds=3", *settings)
     key = home.ask(WORDS)
@@ -126,7 +126,7 @@ def test_opencode_with_a_silent_model_is_stopped_although_it_ignores_the_first_s
     real: Real, server: ModelServer
 ) -> None:
     unheard, hers = started(real, server, Turn(fault=Fault.HANG), settings=("watchdog.first_event_seconds=20",))
-    settings = ("watchdog.silence_seconds=20", "limits.retry_limit=2")  # it uses a little CPU even then
+    settings = ("watchdog.silence_seconds=20", "limits.retry_limit=2")  # opencode uses a little CPU even then
     silent = Turn(text="half of the answer", fault=Fault.STALL)
     home, key = started(real, server, BEGIN, silent, DONE, settings=settings)
     (run,) = unheard.ended(hers)
@@ -141,7 +141,7 @@ def test_opencode_with_a_silent_model_is_stopped_although_it_ignores_the_first_s
 
 def test_task_starts_fresh_when_the_context_is_nearly_full(real: Real, server: ModelServer) -> None:
     full = BEGIN._replace(usage=NEARLY_FULL)
-    again = BEGIN._replace(when="This is run 2")  # it goes on while it is asked to stop
+    again = BEGIN._replace(when="This is run 2")  # it continues while it is asked to stop
     home, key = started(real, server, full, again, DONE, settings=("coders.opencode.context_limit=200000",))
     task = home.done(key)
     assert (task["status"], task["failures"]) == ("closed", 0)

@@ -1,4 +1,4 @@
-"""More real CLIs, bare, against the scripted model: those that speak Chat Completions as opencode does."""
+"""More real CLIs without fleet against the scripted model. They use Chat Completions, as opencode does."""
 
 from pathlib import Path
 

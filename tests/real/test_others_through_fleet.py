@@ -1,4 +1,4 @@
-"""The real qwen, pi and copilot through the real supervisor: work done, a limit, and going on after a crash."""
+"""The real qwen, pi and copilot through the real supervisor: finished work, a limit, and a resumed session."""
 
 from pathlib import Path
 
@@ -11,14 +11,14 @@ from supervised import wait_for
 pytestmark = pytest.mark.soak("clis")
 OTHERS = ("copilot", "pi", "qwen")
 BEGIN, DONE = Turn(text="I begin.", shell="pwd > made && echo fine"), Turn(text="All done.")
-#: It can be found again in whatever is kept, sent or shown.
+#: A text that can be found in everything that is stored, sent or shown.
 WORDS = "the-words-of-the-task"
 
 
 def started(
     real: Real, server: ModelServer, cli: str, *turns: Turn, settings: tuple[str, ...] = ()
 ) -> tuple[RealFleet, str]:
-    """A supervisor at work on one task; the model does these turns."""
+    """Start a supervisor with one task, whose model follows these turns. Return the home and the task's id."""
     home = real(cli, server.scenario(turns, name=cli))
     home.set("limits.rate_limit_base_seconds=60", *settings)
     key = home.ask(WORDS)
@@ -75,7 +75,7 @@ def test_coder_resumes_its_session_when_it_was_killed_during_a_command(
     home.wait_held()
     secrets = [WORDS, home.scenario.key]
     assert [line for line in home.command_lines() if any(secret in line for secret in secrets)] == []
-    if cli == "copilot":  # it keeps what was said only after a while; killed before, it does not know the session
+    if cli == "copilot":  # it stores the conversation late; if killed before, it does not know the session
         kept = Path(home.fleet.env["HOME"]) / ".copilot" / "session-state"
         wait_for(
             lambda: any("begun" in each.read_text() for each in kept.rglob("events.jsonl")), "its session to be kept"

@@ -1,4 +1,4 @@
-"""The real claude and codex, held to the contract of results: their last word is what a worker hands in."""
+"""The real claude and codex with a result schema: a worker hands in its last word."""
 
 import json
 from collections.abc import Callable
@@ -26,7 +26,7 @@ LAST = {
 def test_worker_hands_in_by_its_last_word(
     real: Callable[[str, Scenario], RealFleet], server: ModelServer, cli: str
 ) -> None:
-    """No file is written: neither of them is told by its model to."""
+    """The models call no tool that writes a result file."""
     scenario = server.scenario([Turn(write="a.txt"), LAST[cli], Turn(text="All done.")], name=cli)
     home = real(cli, scenario)
     home.start()

@@ -1,4 +1,4 @@
-"""Nine traps that real CLIs set for whoever runs them, each walked into on purpose: fleet must not fall for them."""
+"""Nine traps of real CLIs for their supervisor. Each test provokes one, and fleet must handle it."""
 
 import json
 import os
@@ -16,12 +16,12 @@ from supervised import commands
 pytestmark = pytest.mark.soak("clis")
 ALL = ("claude", "codex", "gemini", "opencode")
 BEGIN, DONE = Turn(text="I begin.", shell="test -d . && echo fine"), Turn(text="All done.")
-#: claude still has a last word about a request that has just begun, and none about one that hangs.
+#: claude still prints a last word about a request that has just begun, and none about one that hangs.
 HANGING_SECONDS = 1.5
 
 
 def started(real: Real, server: ModelServer, cli: str, *turns: Turn) -> tuple[RealFleet, str]:
-    """A supervisor at work on one task; the model does these turns."""
+    """Start a supervisor with one task, whose model follows these turns. Return the home and the task's id."""
     home = real(cli, server.scenario(turns, name=cli))
     key = home.ask()
     home.start()
@@ -29,13 +29,13 @@ def started(real: Real, server: ModelServer, cli: str, *turns: Turn) -> tuple[Re
 
 
 def printed(home: RealFleet, key: str) -> list[dict[str, Any]]:
-    """What the CLI itself printed in the first run."""
+    """Return the events that the CLI itself printed in the first run."""
     lines = (home.fleet.home / "tasks" / key / "runs" / "1" / "stdout").read_text().splitlines()
     return [json.loads(line) for line in lines if line.startswith("{")]
 
 
 def tools(home: RealFleet) -> list[int]:
-    """The processes of the command HELD, without the CLI and what keeps it."""
+    """Return the processes of the command HELD, without the CLI and the shim."""
     agents = set(home.agents())
     return [pid for pid, words in commands() if pid in agents and b"begun" in b" ".join(words) and b"bash" in words[0]]
 
@@ -94,7 +94,7 @@ def test_tool_in_its_own_process_session_does_not_outlive_its_cli(cli: str, real
 @pytest.mark.parametrize("cli", ALL)
 def test_each_cli_is_stopped_by_a_signal_it_handles(cli: str, real: Real, server: ModelServer) -> None:
     home = real(cli, server.scenario([Turn(shell=HELD), DONE], name=cli))
-    home.set("watchdog.stop_grace_seconds=60")  # a busy machine is no reason to kill
+    home.set("watchdog.stop_grace_seconds=60")  # a busy machine must not cause a kill
     key = home.ask()
     home.start()
     home.wait_held()
@@ -152,5 +152,5 @@ def test_sum_of_tokens_is_not_the_context_size(cli: str, real: Real, server: Mod
     used = run["input_tokens"] + run["cache_read_tokens"] + run["cache_write_tokens"]
     assert used == 4 * 1_120
     assert 0 < run["context_peak"] < used
-    if cli != "gemini":  # which does not tell: it is an estimate
+    if cli != "gemini":  # gemini gives only an estimate
         assert run["context_peak"] in (1_120, 1_150)

@@ -1,4 +1,4 @@
-"""The real CLIs on real screens: what is said arrives, what they do is told, and what they ask is seen."""
+"""The real CLIs on real screens: messages arrive, work is reported, and questions are recognized."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +18,7 @@ from supervised import wait_for
 pytestmark = pytest.mark.soak("clis")
 CLIS = ("claude", "codex")
 DONE = Turn(text="Well done.")
-#: Whatever a shell, a parser of options or a terminal might make something of.
+#: Characters with a meaning for a shell, an option parser or a terminal.
 NASTY = "-dash 'one' \"two\" `id` $(touch made) ${HOME} \\n %s ünï 😀 !! #x\n--help\n\n\tlast line"
 
 Open = Callable[..., RealScreen]
@@ -26,11 +26,11 @@ Open = Callable[..., RealScreen]
 
 @pytest.fixture
 def opened(network: ClosedNetwork, server: ModelServer, tmp_path: Path) -> Iterator[Open]:
-    """Opens a screen of a CLI whose model does these turns; all are closed at the end."""
+    """Yield a function that opens the screen of a CLI whose model follows these turns. The test closes all screens."""
     made: list[RealScreen] = []
 
     def open(cli: str, *turns: Turn, base: Path | None = None, **order: Any) -> RealScreen:
-        # Each conversation has the turns to itself: codex asks for a title beside the work.
+        # Each conversation has its own turns, because codex also asks for a title.
         scenario = server.scenario(turns, name=cli, per_conversation=True)
         made.append(RealScreen(network, base or tmp_path / f"{cli}-{len(made)}", cli, scenario, **order))
         return made[-1]
@@ -41,7 +41,7 @@ def opened(network: ClosedNetwork, server: ModelServer, tmp_path: Path) -> Itera
 
 
 def received(screen: RealScreen) -> list[str]:
-    """Everything that the model was told, each text by itself."""
+    """Return all texts that the model got."""
     return [text for request in screen.scenario.turns() for text in request.said]
 
 
@@ -70,7 +70,7 @@ def test_screen_works_on_its_prompt_and_its_session_file_reports_everything(cli:
 
 
 def tokens(screen: RealScreen) -> tuple[int, ...]:
-    """What the run used: the last telling of each message counts, or the last total."""
+    """Return the token counts of the run: the last count of each message, or the last total."""
     names = ("input", "output", "cache_read", "cache_write")
     told = [event.usage for event in screen.events() if event.usage is not None]
     totals = [usage for usage in told if usage.total]
@@ -94,7 +94,7 @@ def test_message_arrives_during_work_and_after_it(cli: str, opened: Open) -> Non
     wait_for(lambda: len(screen.told(Kind.RESULT)) == 2, "the second turn's end")
     screen.until(READY)
     assert screen.told(Kind.TEXT)[-1] == "That too."
-    # Claude puts what was said while it worked into a sentence of its own.
+    # Claude embeds a message that arrived during its work in a sentence.
     assert any("in the midst,\n'of' $(work)" in text for text in received(screen))
     assert "and after it" in received(screen)
 
@@ -111,7 +111,7 @@ def test_separate_account_is_asked_nothing_before_the_work(cli: str, opened: Ope
     assert received(asked) == []
 
 
-#: Claude with the user's own login, which is not in a folder of its own.
+#: Claude with the login of the user, which is not in a separate folder.
 OF_THE_USER = {"CLAUDE_CONFIG_DIR": "", "ANTHROPIC_API_KEY": "", "CLAUDE_CODE_OAUTH_TOKEN": "of-nobody"}
 
 

@@ -1,4 +1,4 @@
-"""The real claude and codex at terminals of fleet's: from `fleet create` to the end of their work."""
+"""The real claude and codex in terminals of fleet: from `fleet create` to the end of their work."""
 
 import hashlib
 import os
@@ -22,15 +22,15 @@ pytestmark = pytest.mark.soak("clis")
 CLIS = ("claude", "codex")
 BEGIN, DONE = Turn(text="I begin.", shell="pwd > made && echo fine"), Turn(text="Well done.")
 HOLD = Turn(text="I begin.", shell=HELD)
-#: Whatever a shell, a parser of options or a terminal might make something of.
+#: Characters with a meaning for a shell, an option parser or a terminal.
 NASTY = "-dash 'one' \"two\" `id` $(touch hurt) ${HOME} \\n %s ünï 😀 !! #x\n--help\n\n  last line"
 LONG = "".join(f"{number}: a 'word' or \"two\" $(touch hurt)\n" for number in range(500)).strip()
-#: Tokens of two answers, and what was in the context at most: codex counts what is written to the cache as input.
+#: Tokens of two answers, and the maximum context. Codex counts cache writes as input.
 USED = {"claude": ([200, 60, 2000, 40], 1120), "codex": ([240, 60, 2000, 0], 1150)}
 
 
 def held(home: RealTerminals, branch: str = "x", prompt: str = "make it so") -> tuple[str, Path]:
-    """An agent in the midst of a command: its task, and where it works."""
+    """Start an agent that waits within a command. Return its task and its directory."""
     key = home.agent(branch, "-p", prompt)
     place = home.worktree(branch)
     home.wait((place / "begun").exists, "the agent's command to run")
@@ -87,7 +87,7 @@ def test_prompt_is_delivered_once_when_the_supervisor_is_killed_at_its_start(cli
         os.kill(home.supervisor(), signal.SIGKILL)
         home.fleet.ok("run", "start")
         home.wait_listed(branch, "idle")
-        assert home.said().count(text) == 1  # codex also asks for a title, and quotes it there
+        assert home.said().count(text) == 1  # codex also asks for a title, and quotes the text there
 
 
 @pytest.mark.parametrize("cli", CLIS)
@@ -105,7 +105,7 @@ def test_prompt_that_begins_like_a_command_is_a_prompt(cli: str, opened: Open) -
 @pytest.mark.parametrize("cli", CLIS)
 def test_five_agents_of_one_prompt_all_reply(cli: str, opened: Open) -> None:
     home = opened(cli, BEGIN, DONE)
-    home.agent("x", "-p", "be the first")  # a codex that finds no database of its own fails beside others that make it
+    home.agent("x", "-p", "be the first")  # a codex without a database fails beside others that create it
     home.wait_listed("x", "idle")
     home.fleet.ok("fanout", "5", "f", "-p", "make it so")
     home.wait(lambda: home.said().count("make it so") == 5, "five prompts at the model")
@@ -156,11 +156,11 @@ def test_message_is_not_appended_to_typed_input_of_a_person(cli: str, opened: Op
     home.press("x", "Enter")
     home.wait(lambda: home.message_state(key) == "delivered", "the message to be delivered")
     said = [text for text in home.said() if text in ("half a thought", "this as well")]
-    said = said[-2:] if cli == "codex" else said  # it may tell its model once more what was said before
+    said = said[-2:] if cli == "codex" else said  # codex may send earlier messages to its model once more
     assert said == ["half a thought", "this as well"]
 
 
-#: What makes each ask; codex asks where the model itself wants to leave the sandbox.
+#: The turn that makes each CLI ask. Codex asks if the model itself wants to leave the sandbox.
 ASKS = {
     "claude": Turn(text="I begin.", shell="touch made"),
     "codex": Turn(
@@ -193,7 +193,7 @@ def test_nothing_is_typed_into_a_permission_question(cli: str, opened: Open) -> 
 
 @pytest.mark.parametrize("cli", CLIS)
 def test_first_question_of_a_user_login_is_left_to_the_user(cli: str, opened: Open) -> None:
-    home = opened(cli, DONE, own=False)  # no tool: in its sandbox codex would make /tmp/.git
+    home = opened(cli, DONE, own=False)  # no tool: codex would create /tmp/.git in its sandbox
     home.set("permissions=user")
     before = {path: path.read_bytes() for path in home.settings_of_the_user()}
     home.agent("x", "-p", "make it so")

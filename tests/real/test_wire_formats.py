@@ -1,4 +1,4 @@
-"""The scripted model itself, asked in every wire format without a CLI: its answers, its faults, what it keeps."""
+"""The scripted model itself in all wire formats, without a CLI: its answers, its faults and its records."""
 
 import errno
 import json
@@ -41,7 +41,7 @@ ASK: dict[str, tuple[str, dict[str, Any], str]] = {
     ),
 }
 
-# What each format says of a fault: its status, and a word of its body or its headers.
+# The form of a fault in each format: its status, and a word in its body or its headers.
 SAID = {
     Fault.RATE_LIMITED: {
         "anthropic": (429, "rate_limit_error"),
@@ -86,13 +86,13 @@ each_wire = pytest.mark.parametrize("wire", ASK)
 
 @pytest.fixture
 def model() -> Iterator[ModelServer]:
-    """A server that the tests themselves can reach."""
+    """Yield a server that the tests themselves can reach."""
     with ModelServer() as model:
         yield model
 
 
 class Answer:
-    """What came back, as far as it came."""
+    """The part of an answer that arrived."""
 
     def __init__(self, response: HTTPResponse) -> None:
         self.status = response.status
@@ -109,7 +109,7 @@ class Answer:
 
 
 def ask(scenario: Scenario, wire: str, *, streamed: bool = False, seconds: float = 30, **changes: Any) -> Answer:
-    """Ask in a wire format for the next turn."""
+    """Ask for the next turn in a wire format."""
     path, body, _ = ASK[wire]
     if streamed:
         path = path.replace(":generate", ":streamGenerate")
@@ -118,7 +118,7 @@ def ask(scenario: Scenario, wire: str, *, streamed: bool = False, seconds: float
 
 
 def post(url: str, body: bytes, headers: Mapping[str, str] = NOTHING, *, seconds: float = 30) -> Answer:
-    """Send anything anywhere."""
+    """Send any request to any URL."""
     place, _, path = url.removeprefix("http://").partition("/")
     connection = HTTPConnection(place, timeout=seconds)
     try:
@@ -357,7 +357,7 @@ def test_model_server_program_serves_a_scenario_file_and_prints_requests(tmp_pat
     assert (told["path"], told["status"], told["said"]) == ("/s/ok-1/v1/chat/completions", 429, ["hello"])
 
 
-# Asks for the model server, then for the world outside (an address that belongs to nobody).
+# Connects to the model server, then to the outside world (an address that belongs to nobody).
 KNOCK = """
 import socket, sys
 for host, port in (("127.0.0.1", int(sys.argv[1])), ("192.0.2.1", 80)):

@@ -1,4 +1,7 @@
-"""Real CLIs as agents of fleet that have fleet's own tools: whatever they keep from an MCP server, it is its run's."""
+"""Real CLIs as agents with fleet's own tools.
+
+fleet attributes each call to the agent's run, whatever the CLI filters.
+"""
 
 import json
 import re
@@ -17,19 +20,22 @@ from repositories import make_repository
 
 pytestmark = pytest.mark.soak("clis")
 DONE = Turn(text="All done.")
-#: Codex has its model look for the tools of a server by their description; all of them are wanted.
+#: Codex lets its model search the tools of a server by their description. This search finds all of them.
 SEARCH = Turn(tool="tool_search", arguments={"query": "fleet worker", "limit": 40}, when="fleet runs coding agents")
 PREFIX = {"claude": "mcp__fleet__", "codex": "mcp__fleet__", "gemini": "mcp_fleet_"}
 
 
 def calls(cli: str, tool: str, **given: str) -> Turn:
-    """A call of one of fleet's tools, once the CLI offers it."""
+    """Return a call of one of fleet's tools, once the CLI offers it."""
     name = PREFIX[cli] + tool
     return Turn(tool=name, arguments=given, when="" if cli == "codex" else name)
 
 
 def register(home: RealFleet) -> None:
-    """Do what the document says, word for word; but for where the program is, so that no PATH helps."""
+    """Run the documented registration, but with an absolute path of the program.
+
+    The absolute path makes the test independent of PATH. All other words are as documented.
+    """
     lines = [each for each in DOCUMENT.read_text().splitlines() if each.startswith(f"{home.cli} mcp add")]
     (line,) = [each for each in lines if "FLEET_" not in each]
     own = shlex.quote(str(Path(sys.executable).with_name("fleet")))

@@ -1,4 +1,4 @@
-"""The real codex, claude and gemini as stages of one workflow: what one makes and hands in, the next one has."""
+"""The real codex, claude and gemini as stages of one workflow. Each stage gets the work and results of earlier ones."""
 
 import json
 from collections.abc import Callable
@@ -20,12 +20,12 @@ DONE = Turn(text="All done.")
 
 
 def handing_in(**told: Any) -> Turn:
-    """An agent that hands in what it did, by its own shell."""
+    """Return the turn of an agent that hands in a result by its shell."""
     return Turn(shell=f"echo '{json.dumps(told)}' > \"$FLEET_ARTIFACT_DIR/result.json\"")
 
 
 def tip(mixed: Mixed, flow: dict[str, Any], name: str) -> str:
-    """The last commit of a stage's branch."""
+    """Return the last commit of a stage's branch."""
     return run_git(mixed.repo, "rev-parse", next(each["branch"] for each in flow["stages"] if each["name"] == name))
 
 
@@ -35,7 +35,7 @@ def test_codex_writes_claude_reviews_and_gemini_refines(mixed: Callable[..., Mix
     given = mixed(
         codex=[Turn(write="check.txt", content="names\n"), handing_in(**says), DONE],
         claude=[Turn(text="I read it.", shell="cat check.txt"), handing_in(**finds), DONE],
-        # Nothing is handed in by this one: fleet makes its result from what it said and changed.
+        # Gemini hands in nothing. fleet builds its result from its text and its changes.
         gemini=[Turn(shell="echo mail >> check.txt && cat check.txt"), Turn(text="The mail is checked too.")],
     )
     refined = json.loads(WRITE_REVIEW_REFINE)
@@ -100,5 +100,5 @@ def test_codex_and_gemini_work_in_parallel_and_claude_reviews_both(mixed: Callab
 
 
 def meeting(place: Path, mine: str, theirs: str) -> Turn:
-    """An agent that says it is there, and goes on once another one is."""
+    """Return the turn of an agent that announces itself and continues once another agent has done so."""
     return Turn(shell=f"touch {place / mine}; while [ ! -e {place / theirs} ]; do sleep 0.05; done")

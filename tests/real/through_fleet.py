@@ -1,4 +1,4 @@
-"""A real CLI run by the real supervisor, both inside the closed network, against the scripted model."""
+"""Real CLIs run by the real supervisor, both inside the closed network, against the scripted model."""
 
 import json
 import os
@@ -28,12 +28,12 @@ MODELS = {
     "pi": "scripted/scripted",
     "qwen": "scripted",
 }
-#: A command that says that it runs, and then waits to be let go.
+#: A command that announces its start and then waits for permission to end.
 HELD = "touch begun; while [ ! -e go ]; do sleep 0.05; done; echo went-on"
 
 
 class RealFleet(Supervised):
-    """A home whose coder is a real CLI that knows one scenario; what it may cost in time is bounded."""
+    """A home whose coder is a real CLI with one scenario, and with bounded times."""
 
     def __init__(self, base: Path, network: ClosedNetwork, cli: str, scenario: Scenario) -> None:
         self.cli, self.scenario = cli, scenario
@@ -59,12 +59,12 @@ class RealFleet(Supervised):
         )
 
     def ask(self, title: str = "make it so", *argv: str, cwd: Path | None = None) -> str:
-        """A task in a directory; its id."""
+        """Create a task in a directory. Return its id."""
         made = json.loads(self.fleet.ok("bd", "create", title, *argv, "--cwd", str(cwd or self.fleet.cwd), "--json"))
         return str(made["id"])
 
     def ended(self, key: str, count: int = 1, patience: float = PATIENCE) -> list[dict[str, Any]]:
-        """The runs of a task once so many of them are over."""
+        """Wait until this many runs of the task have ended. Return the runs."""
         wait_for(
             lambda: len([run for run in self.runs(key) if run["ended_at"]]) >= count,
             f"{count} runs of {key} to end",
@@ -74,20 +74,20 @@ class RealFleet(Supervised):
         return self.runs(key)
 
     def done(self, key: str, *statuses: str) -> dict[str, Any]:
-        """The task once it is over."""
+        """Wait until the task is closed or blocked. Return the task."""
         return self.wait_status(key, *(statuses or ("closed", "blocked")), patience=PATIENCE)
 
     def events(self, key: str) -> list[dict[str, Any]]:
-        """What was kept of its stream."""
+        """Return the stored events of a task."""
         text = (self.fleet.home / "tasks" / key / "events.jsonl").read_text()
         return [json.loads(line) for line in text.splitlines()]
 
     def kinds(self, key: str) -> list[str]:
-        """What its events were about, in order."""
+        """Return the kinds of a task's events, in order."""
         return [event["kind"] for event in self.events(key)]
 
     def accounts(self, **own: dict[str, str]) -> None:
-        """Accounts of the coder, used in this order, each with variables of its own; `config_dir` is none of these."""
+        """Add accounts of the coder in this order, each with its own variables and without `config_dir`."""
         with (self.fleet.home / "runtime.toml").open("a") as settings:
             for name, env in own.items():
                 settings.write(f'\n[[accounts]]\nname = "{name}"\ncoder = "{self.cli}"\n')
@@ -96,7 +96,7 @@ class RealFleet(Supervised):
                 settings.write(f"env = {{ {pairs} }}\n")
 
     def standing(self) -> dict[str, dict[str, Any]]:
-        """What `fleet accounts` says of each, by name."""
+        """Return the output of `fleet accounts` for each account, by name."""
         return {str(each["name"]): each for each in json.loads(self.fleet.ok("accounts", "--json"))}
 
     def wait_held(self, cwd: Path | None = None) -> None:
@@ -105,7 +105,7 @@ class RealFleet(Supervised):
         wait_for(begun.exists, "the agent's command to run", self.describe, PATIENCE)
 
     def wait_kept(self, words: str) -> None:
-        """Wait until a file of the CLI's own holds these words: what it was told is there a moment later."""
+        """Wait until a file of the CLI contains these words. The CLI writes a message to disk a moment later."""
         home = Path(self.fleet.env["HOME"])
         wait_for(
             lambda: any(words.encode() in contents(path) for path in home.rglob("*")),
@@ -115,39 +115,39 @@ class RealFleet(Supervised):
         )
 
     def let_go(self, cwd: Path | None = None) -> None:
-        """Have that command end."""
+        """Let the command HELD end."""
         ((cwd or self.fleet.cwd) / "go").touch()
 
     def clis(self) -> list[int]:
-        """The processes of the CLI itself, without what it started."""
+        """Return the processes of the CLI itself, without its children."""
         agents = set(self.agents())
         return [pid for pid, words in commands() if pid in agents and self._is_cli(words)]
 
     def kill_cli(self) -> None:
-        """kill -9 of the CLI, whatever it was doing."""
+        """Kill the CLI with SIGKILL, whatever it is doing."""
         found = self.clis()
         assert found
         for pid in found:
-            with suppress(ProcessLookupError):  # the end of one is the end of others
+            with suppress(ProcessLookupError):  # the end of one may end others
                 os.kill(pid, signal.SIGKILL)
 
     def _is_cli(self, words: list[bytes]) -> bool:
         return any(Path(os.fsdecode(word)).name == self.cli for word in words[:2])
 
     def describe(self) -> str:
-        """All that helps to see why: also what the CLI itself complained."""
+        """Return all facts that help to explain a failure, including the CLI's stderr."""
         complaints = [
             path.read_text(errors="replace")[-1500:] for path in self.fleet.home.glob("tasks/*/runs/*/stderr")
         ]
         return "\n".join([super().describe(), *complaints, str([str(each)[:300] for each in self.scenario.requests()])])
 
     def clear(self) -> None:
-        """CLIs keep a lot."""
+        """Delete the files of the CLI, because CLIs keep a lot."""
         shutil.rmtree(self.fleet.env["HOME"], ignore_errors=True)
 
 
 def contents(path: Path) -> bytes:
-    """What is in a file; nothing for what is no file, or no more."""
+    """Return the content of a file, or b"" if it is missing or no regular file."""
     try:
         return path.read_bytes() if path.is_file() else b""
     except OSError:
@@ -155,7 +155,7 @@ def contents(path: Path) -> bytes:
 
 
 def instant(microseconds: int) -> datetime:
-    """A moment as the database has it."""
+    """Return the time of a database timestamp."""
     return datetime.fromtimestamp(microseconds / 1_000_000, UTC)
 
 
