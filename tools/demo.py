@@ -1,6 +1,6 @@
-"""Shows what fleet does, with the installed program in a home of its own: `make demo`.
+"""Demonstrate fleet with the installed program in a separate home: `make demo`.
 
-Prints each command and its output. A command that fails ends the demo with exit code 1.
+Each command and its output is printed. A command that fails ends the demo with exit code 1.
 """
 
 import json
@@ -13,7 +13,7 @@ from pathlib import Path
 
 FLEET = Path(sys.executable).with_name("fleet")
 
-#: Name in this file, title, options; `needs:NAME` becomes a dependency on the task of that name.
+#: Name in this file, title, options. `needs:NAME` becomes a dependency on the task with that name.
 TASKS = (
     ("schema", "Lay out the tables", "-p 0 -t feature -l database"),
     ("migrate", "Write the migrations", "-p 1 -l database needs:schema"),
@@ -31,7 +31,7 @@ TASKS = (
 
 
 class Demo:
-    """A folder with a home, and the commands that are run there."""
+    """A folder with a home, and the commands that run there."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -39,7 +39,7 @@ class Demo:
         self.work = folder / "work"
         self.work.mkdir()
         program = str(FLEET.parent)
-        # Nothing of the user's own fleet may leak in.
+        # Settings of the user's own fleet must not leak in.
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("FLEET_", "BEADS_", "BD_"))}
         path = program + os.pathsep + kept.get("PATH", "")
         self.env = {**kept, "FLEET_HOME": str(self.home), "BEADS_ACTOR": "ada", "PATH": path}
@@ -59,7 +59,7 @@ class Demo:
 
 
 def main() -> None:
-    """Fill a queue, work on it as an agent does, and let agents work on another."""
+    """Fill a queue, work on it as an agent does, and let agents work on another one."""
     demo = Demo(Path(tempfile.mkdtemp(prefix="fleet-demo-")))
     say(f"Create a home in {demo.home}, which FLEET_HOME names")
     demo.run("fleet init --permissions user")

@@ -1,8 +1,8 @@
-"""Build the real bd that tests run, once, into the cache: `python3 -m tools.get_bd [VERSION …]` prints the folder.
+"""Build the real bd for the tests once into the cache: `python3 -m tools.get_bd [VERSION …]` prints the folder.
 
-It has a folder for each version, with `bd` and a home that it made, for tests to copy. Versions and hashes are in
-tests/real/bd, one module for each, because `go install` needs more than the version in a path. Go's own settings
-say where Go fetches from. Only the standard library.
+The folder has one subfolder per version, with `bd` and a home for tests to copy. The versions and hashes are in
+tests/real/bd. Each version is a module, because `go install` needs more than the version in a path. Go's own settings
+choose the download source. This module uses only the standard library.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from tools.venv import ROOT, cache, named_lock, program, run_step
 
 PINS = ROOT / "tests" / "real" / "bd"
 PACKAGE = "github.com/steveyegge/beads/cmd/bd"
-#: Without this tag it needs the headers of ICU.
+#: Without this tag, the build needs the headers of ICU.
 FLAGS = "-tags=gms_pure_go -mod=mod -buildvcs=false"
 
 
@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def fill(pins: Path, folder: Path) -> None:
-    """Build a version from its pins and have it make a home."""
+    """Build a version from its pins and let it create a home."""
     if not shutil.which("cc") and not shutil.which("gcc"):
         sys.exit("error: there is no C compiler on this machine\nhint:  sudo apt-get install build-essential")
     shutil.rmtree(folder, ignore_errors=True)
@@ -44,7 +44,7 @@ def fill(pins: Path, folder: Path) -> None:
 
 
 def build(pins: Path, folder: Path) -> None:
-    """Build one version from its pins; the hashes in them are Go's to check."""
+    """Build one version from its pins. Go checks their hashes."""
     source = folder / "source"
     source.mkdir(parents=True)
     for name in ("go.mod", "go.sum"):
@@ -56,7 +56,7 @@ def build(pins: Path, folder: Path) -> None:
 
 
 def make_home(folder: Path) -> None:
-    """A folder in which this bd has made its own: that takes it seconds, and a copy does as well."""
+    """Let this bd create a home to copy. Creating one takes seconds, and a copy works as well."""
     home = folder / "home"
     home.mkdir()
     env = {name: value for name, value in os.environ.items() if not name.startswith(("BD_", "BEADS_"))}
@@ -73,7 +73,7 @@ def make_home(folder: Path) -> None:
 
 
 def go(pins: Path) -> str:
-    """A Go that is new enough: the machine's own, else the one that PyPI has."""
+    """Return a Go that is new enough: that of the machine, else the one from PyPI."""
     wanted = numbers((pins / "go.mod").read_text("utf-8").partition("\ngo ")[2].partition("\n")[0])
     found = shutil.which("go")
     if found:
@@ -85,7 +85,7 @@ def go(pins: Path) -> str:
 
 
 def numbers(text: str) -> "list[int]":
-    """The numbers of a version, to be compared."""
+    """Return the numbers of a version, for comparison."""
     return [int(part) for part in re.findall(r"\d+", text)[:3]]
 
 

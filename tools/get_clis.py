@@ -1,8 +1,8 @@
-"""Installs the real coding agents that tests run, once, into the cache: `python3 -m tools.get_clis` prints the folder.
+"""Install the real coding agents for the tests once into the cache: `python3 -m tools.get_clis` prints the folder.
 
-Their programs lie in its `bin`. Versions and hashes stand in tests/real/clis/package-lock.json; where npm fetches from
-is npm's own setting. To change a version, edit package.json beside the lock, then `python3 -m tools.get_clis --lock`.
-Only the standard library.
+Their programs are in its `bin`. The versions and hashes are in tests/real/clis/package-lock.json. npm's own settings
+choose the download source. To change a version, edit package.json beside the lock. Then run `python3 -m tools.get_clis
+--lock`. This module uses only the standard library.
 """
 
 import hashlib
@@ -18,8 +18,8 @@ from tools.venv import ROOT, cache, named_lock, run_step, say
 
 PINS = ROOT / "tests" / "real" / "clis"
 
-#: Where the program of each lies, the one built for this machine first. claude and opencode come as binaries, which
-#: their installers would link into place; here that is done without running what a package brings along.
+#: Where each program is, with the one for this machine first. claude and opencode are binaries, which their installers
+#: would link into place. This module links them without running scripts of the packages.
 PROGRAMS = {
     "claude": "@anthropic-ai/claude-code-*/claude",
     "codex": "@openai/codex/bin/codex.js",
@@ -32,7 +32,7 @@ PROGRAMS = {
 
 
 def main() -> None:
-    """Install what is missing, and print where it lies."""
+    """Install missing programs and print their folder."""
     if not shutil.which("npm"):
         sys.exit("error: npm is not on this machine\nhint:  sudo apt-get install nodejs npm")
     if sys.argv[1:] == ["--lock"]:
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def install(place: Path) -> None:
-    """Fill the folder anew from the lock; the hashes in it are npm's to check."""
+    """Fill the folder from the lock. npm checks the hashes."""
     shutil.rmtree(place, ignore_errors=True)
     (place / "bin").mkdir(parents=True)
     for name in ("package.json", "package-lock.json"):
@@ -58,7 +58,7 @@ def install(place: Path) -> None:
 
 
 def relock() -> None:
-    """Write the lock anew from package.json."""
+    """Rewrite the lock from package.json."""
     (PINS / "package-lock.json").unlink(missing_ok=True)
     npm("install", PINS, "--package-lock-only")
     lock = json.loads((PINS / "package-lock.json").read_text("utf-8"))
@@ -66,7 +66,7 @@ def relock() -> None:
 
 
 def tidy(lock: "dict[str, Any]") -> "dict[str, Any]":
-    """A lock that names no place, and that `npm ci` takes although a registry lacks packages for other machines."""
+    """Return a lock without download URLs. `npm ci` accepts it even if a registry lacks packages for other machines."""
     packages = lock["packages"]
     present = {path.rpartition("node_modules/")[2] for path in packages}
     for path, package in packages.items():
@@ -79,14 +79,14 @@ def tidy(lock: "dict[str, Any]") -> "dict[str, Any]":
 
 
 def npm(verb: str, place: Path, *options: str) -> None:
-    """Run npm in a folder, without the scripts that packages bring along."""
+    """Run npm in a folder, without the scripts of packages."""
     words = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=http", *options]
     argv = ["npm", verb, "--prefix", str(place), *words]
     run_step(f"installing coding agents into {place}", argv, "npm http (cache|fetch)", " packages")
 
 
 def link(place: Path, name: str, pattern: str) -> None:
-    """Put one program into `bin`, or say why this machine cannot have it."""
+    """Link one program into `bin`, or print why this machine cannot have it."""
     found = sorted((place / "node_modules").glob(pattern))
     if not found:
         return say(f"{name} is not made for this machine")
@@ -96,21 +96,21 @@ def link(place: Path, name: str, pattern: str) -> None:
 
 
 def wanted_node(program: Path) -> int:
-    """The oldest node, by its first number, that the package of a program says it runs on."""
+    """Return the oldest major version of node that the package of a program supports."""
     manifests = (folder / "package.json" for folder in program.parents)
     manifest = json.loads(next(file for file in manifests if file.is_file()).read_text("utf-8"))
     return first_number(manifest.get("engines", {}).get("node", ""))
 
 
 def node_version() -> int:
-    """The first number of node's version; 0 where there is none."""
+    """Return the major version of node, or 0 if node is missing."""
     if not shutil.which("node"):
         return 0
     return first_number(subprocess.run(["node", "--version"], capture_output=True, text=True).stdout)
 
 
 def first_number(text: str) -> int:
-    """The first whole number in a text, or 0."""
+    """Return the first whole number in a text, or 0."""
     found = re.search(r"\d+", text)
     return int(found[0]) if found else 0
 

@@ -1,8 +1,8 @@
-"""Installs programs that the tests need: `python3 -m tools.get_programs git tmux …`.
+"""Install programs that the tests need: `python3 -m tools.get_programs git tmux …`.
 
-They come from Debian's packages. Without root or without apt the command to type is printed instead. A program that
-cannot be installed is a failure with CI=true; otherwise the tests that need it are skipped by name.
-Only the standard library: it runs before the environment exists.
+The programs come from Debian's packages. Without root or apt, the command to type is printed instead. A program that
+cannot be installed is a failure with CI=true. Otherwise the tests that need it are skipped by name. This module uses
+only the standard library, because it runs before the environment exists.
 """
 
 import glob
@@ -12,7 +12,7 @@ import sys
 
 from tools.venv import run_step, say
 
-#: The package that has a program, where it is not called the same.
+#: The package of each program whose package has another name.
 PACKAGES = {
     "postgres": "postgresql",
     "gcc": "build-essential",
@@ -22,7 +22,7 @@ PACKAGES = {
     "mkfs.ext4": "e2fsprogs",
     "systemd-analyze": "systemd",
 }  # type: dict[str, str]
-#: Where a program lies that Debian keeps off the PATH.
+#: The path of programs that Debian keeps off the PATH.
 ELSEWHERE = {"postgres": "/usr/lib/postgresql/*/bin/postgres"}  # type: dict[str, str]
 
 
@@ -51,7 +51,7 @@ def install(packages: "list[str]") -> bool:
         say(f"hint:  sudo {' '.join(command)}")
         return False
     env = ["env", "DEBIAN_FRONTEND=noninteractive"]
-    # The list of packages may be missing or old on a fresh machine. A failure to renew it need not be fatal.
+    # The package list may be missing or old on a fresh machine. A failure to update it need not be fatal.
     run_step("updating the list of packages", [*env, "apt-get", "update"], is_needed=False)
     return run_step(f"installing {' '.join(packages)}", [*env, *command], is_needed=False)
 

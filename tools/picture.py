@@ -1,4 +1,4 @@
-"""Draw docs/images/fleet.svg: what the real program prints while demo agents work. `make picture`."""
+"""Draw docs/images/fleet.svg, the output of the real program while demo agents work: `make picture`."""
 
 import html
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 OUT = Path(__file__).parent.parent / "docs" / "images" / "fleet.svg"
 COLUMNS = 118
 
-#: What each agent is asked. Lines that begin with `demo:` steer the built-in demo coder.
+#: The prompt of each agent. Lines that begin with `demo:` control the built-in demo coder.
 PROMPTS = {
     "login": "Fix the login\ndemo: pause=1",
     "parser": 'Write the parser\ndemo: ask="Which grammar: LL or LR?"',
@@ -52,7 +52,7 @@ WHO = {"NAME": "Ada", "EMAIL": "ada@example.org"}
 
 
 def main() -> None:
-    """Run the commands in a folder of their own, and draw them."""
+    """Run the commands in a temporary folder, and draw them."""
     with tempfile.TemporaryDirectory(prefix="fleet-picture-") as folder:
         env = environment(folder)
         work = f"{folder}/project"
@@ -69,7 +69,7 @@ def main() -> None:
 
 
 def environment(folder: str) -> dict[str, str]:
-    """Return an environment with a home of its own and nothing of the user's fleet."""
+    """Return an environment with a separate home and nothing of the user's fleet."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("FLEET_", "BEADS_", "BD_"))}
     who = {f"GIT_{role}_{what}": word for role in ("AUTHOR", "COMMITTER") for what, word in WHO.items()}
     path = f"{Path(sys.executable).parent}:{kept['PATH']}"
@@ -85,7 +85,7 @@ def write_project(folder: Path) -> None:
 
 
 def record(work: str, env: dict[str, str]) -> list[tuple[str, str]]:
-    """Run the story and return each command with what it printed."""
+    """Run the story. Return each command with its output."""
     blocks: list[tuple[str, str]] = []
     for line in STORY:
         seen = re.findall(r"parser \((\S+)\)", "".join(text for _, text in blocks))
@@ -97,7 +97,7 @@ def record(work: str, env: dict[str, str]) -> list[tuple[str, str]]:
 
 
 def run_in_terminal(command: str, work: str, env: dict[str, str]) -> str:
-    """Run a command in a pseudo terminal and return what stays on its screen."""
+    """Run a command in a pseudo-terminal. Return the text that stays on its screen."""
     ours, theirs = pty.openpty()
     with subprocess.Popen(["sh", "-c", command], cwd=work, env=env, stdin=theirs, stdout=theirs, stderr=theirs):
         os.close(theirs)
@@ -110,10 +110,10 @@ def run_in_terminal(command: str, work: str, env: dict[str, str]) -> str:
 
 
 def read(terminal: int) -> bytes:
-    """Return what a terminal has next; nothing at its end."""
+    """Return the next output of a terminal, or b"" at its end."""
     try:
         return os.read(terminal, 65536)
-    except OSError:  # the system's way of saying that nobody has it open any more
+    except OSError:  # the system's error after all programs closed the terminal
         return b""
 
 
@@ -138,7 +138,7 @@ def draw(blocks: list[tuple[str, str]]) -> str:
 
 
 def draw_line(row: int, text: str) -> str:
-    """Return one line of the screen, its pieces placed by column so that any font lines up."""
+    """Return one line of the screen, with its pieces placed by column so that any font lines up."""
     pieces, column, color = [], 0, ""
     for part in re.split(f"({COLOR})", text):
         if part.startswith("\x1b"):

@@ -1,7 +1,7 @@
-"""Writes src/fleet/prices.json: what models cost, from the newest genai-prices on PyPI. `python3 tools/prices.py`.
+"""Write src/fleet/prices.json, the prices of models from the newest genai-prices on PyPI: `python3 tools/prices.py`.
 
-The package itself is too large and too slow to import while fleet works; what is kept of it is small: for each model a
-rule that names it, and its prices in dollars per million tokens, since when, and for requests beyond which size.
+The package is too large and too slow to import while fleet works. The table keeps a rule that names each model, and its
+prices in dollars per million tokens. A price has a start date, and may differ for requests beyond a size.
 """
 
 import datetime
@@ -16,13 +16,13 @@ from typing import Any
 TABLE = Path(__file__).resolve().parent.parent / "src" / "fleet" / "prices.json"
 LARGEST = 60 * 1024
 PROVIDERS = ("anthropic", "openai", "google", "x-ai", "moonshotai", "zai", "minimax", "mistral", "deepseek")
-#: Of a price's units, those that a coder counts: input beyond the caches, output, read from a cache, written to one.
+#: The units of a price that coders count: uncached input, output, cache reads, cache writes.
 UNITS = ("input_mtok", "output_mtok", "cache_read_mtok", "cache_write_mtok")
 CLAUSES = {"equals": "=", "starts_with": "^", "ends_with": "$", "contains": "*", "regex": "~"}
 
 
 def main() -> None:
-    """Fetch the package and write the table anew."""
+    """Fetch the package and rewrite the table."""
     with tempfile.TemporaryDirectory() as folder:
         argv = [sys.executable, "-m", "pip", "install", "--quiet", "--target", folder, "genai-prices"]
         subprocess.run(argv, check=True)
@@ -44,7 +44,7 @@ def write(providers: list[Any], origin: str) -> None:
 
 
 def models(provider: Any) -> list[dict[str, Any]]:
-    """The models of a provider that are paid by tokens sent and received."""
+    """Return the models of a provider that are priced by tokens."""
     found = []
     for model in provider.models:
         prices: list[dict[str, Any]] = []
@@ -60,12 +60,12 @@ def models(provider: Any) -> list[dict[str, Any]]:
 
 
 def dearer(one: float | None, other: float | None) -> float | None:
-    """Of two prices by the hour of the day the higher: a budget must not be spent by the lower one."""
+    """Return the higher of two prices that depend on the hour, so that a budget is not spent at the lower one."""
     return max((each for each in (one, other) if each is not None), default=None)
 
 
 def price_from(told: Any) -> dict[str, Any] | None:
-    """One price: since when, and in dollars by unit; for large requests again, each with the size it begins at."""
+    """Return one price with its start date and dollars per unit, and again for each larger size of requests."""
     since = getattr(getattr(told, "constraint", None), "start_date", None)
     units = [getattr(getattr(told, "prices", told), name, None) for name in UNITS]
     if units[0] is None or units[1] is None:
@@ -77,7 +77,7 @@ def price_from(told: Any) -> dict[str, Any] | None:
 
 
 def at(unit: Any, size: int) -> float | None:
-    """What a unit costs in a request of a size."""
+    """Return the price of a unit in a request of a size."""
     if unit is None:
         return None
     price = getattr(unit, "base", unit)
@@ -87,7 +87,7 @@ def at(unit: Any, size: int) -> float | None:
 
 
 def rule(clause: Any) -> list[Any]:
-    """The rule by which a model is known, as lists: ["=", name], ["|", rule, rule] …"""
+    """Return the rule that recognizes a model, as lists: ["=", name], ["|", rule, rule] …"""
     for name, sign in (("or_", "|"), ("and_", "&")):
         if hasattr(clause, name):
             return [sign, *map(rule, getattr(clause, name))]

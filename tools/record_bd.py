@@ -1,14 +1,14 @@
-"""Record what a real `bd` prints for the scenarios in tests/recordings/bd, so that fleet's own `bd` can be compared.
+"""Record the output of a real `bd` for the scenarios in tests/recordings/bd, for comparison with fleet's own `bd`.
 
-A scenario is a JSON file, `{"bd": "1.3.0", "steps": [...]}`, and a recording is the same file with the answers filled
-in; recording it again replaces them. A step is one of
+A scenario is a JSON file, `{"bd": "1.3.0", "steps": [...]}`. A recording is the same file with the answers filled in;
+another recording replaces the answers. A step is one of
 
     {"argv": ["show", "fleet-aaa"], "stdin"?: text, "env"?: {name: value}}    answers: code, stdout, stderr
     {"write": "deps.jsonl", "text": text}                                     a file for later steps
     {"read": "export.jsonl"}                                                  answer: text
 
-and may carry a "note". Every scenario runs in a fresh repository, initialised with the prefix `fleet`. What differs
-from one run to the next is replaced: see `Mask`. Two runs of a scenario are expected to give the same file.
+and may have a "note". Every scenario runs in a fresh repository, initialized with the prefix `fleet`. `Mask` replaces
+the parts that differ between runs, so that two runs of a scenario give the same file.
 
     python tools/record_bd.py /path/to/bd tests/recordings/bd/*.json
 """
@@ -26,7 +26,7 @@ from typing import Any
 ANSWERS = ("code", "stdout", "stderr")
 INIT = ("init", "--prefix", "fleet", "--quiet", "--non-interactive", "--skip-hooks", "--skip-agents")
 
-# Scenarios write their own instants outside these years, so that they stay visible in the recording.
+# Scenarios write their own times outside of these years, so that the times stay visible in the recording.
 YEAR = r"20(?:2[6-9]|[3-8]\d|9[0-8])"
 TIMED = (
     (re.compile(rf"{YEAR}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)"), "<TS>"),
@@ -42,7 +42,7 @@ Step = dict[str, Any]
 
 
 def main() -> None:
-    """Record each of the scenarios named on the command line, in place."""
+    """Record each of the scenarios on the command line, in place."""
     parser = argparse.ArgumentParser(description="Record what a real bd prints, for comparison with fleet's own.")
     parser.add_argument("bd", type=Path, help="the bd binary")
     parser.add_argument("scenarios", type=Path, nargs="+", help="scenario files, rewritten with the answers")
@@ -55,13 +55,13 @@ def main() -> None:
 
 
 def version(bd: Path) -> str:
-    """The version a bd binary reports, as `1.3.0`."""
+    """Return the version that a bd binary reports, as `1.3.0`."""
     told = subprocess.run((bd, "version"), env=environment(Path("/")), capture_output=True, text=True, check=True)
     return told.stdout.split()[2]
 
 
 def record(bd: Path, steps: list[Step]) -> list[Step]:
-    """These steps, taken one after the other in a fresh repository, with their answers."""
+    """Run steps one after the other in a fresh repository. Return the steps with their answers."""
     with tempfile.TemporaryDirectory(prefix="record-bd-") as temporary:
         home = Path(temporary).resolve()
         repository = home / "repository"
@@ -78,7 +78,7 @@ def record(bd: Path, steps: list[Step]) -> list[Step]:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """All that bd may see of the machine it runs on: no BD_* variables, no colour, no usage metrics."""
+    """Return the environment of bd: no BD_* variables, no color, no usage metrics."""
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(home),
@@ -93,9 +93,9 @@ def environment(home: Path) -> dict[str, str]:
 
 @dataclass
 class Mask:
-    """Replaces what changes from run to run: directories, instants, revisions, comment ids, made-up issue ids.
+    """A replacement of the parts that differ between runs: directories, times, revisions, comment and issue ids.
 
-    Made-up ids become `<ID1>`, `<ID2>` in the order they appear; a later step may name them so.
+    Generated ids become `<ID1>`, `<ID2>` in the order of their appearance. Later steps may use these tokens.
     """
 
     directory: str
@@ -103,14 +103,14 @@ class Mask:
     made_up: dict[str, str] = field(default_factory=dict)
 
     def hide(self, text: str) -> str:
-        """This output as it stands in the recording."""
+        """Return an output in the form of the recording."""
         text = text.replace(self.directory, "<DIR>")
         for pattern, token in TIMED:
             text = pattern.sub(token, text)
         return ISSUE_ID.sub(self._token, text)
 
     def reveal(self, text: str) -> str:
-        """This argument or input with the tokens of made-up ids and directories put back."""
+        """Return an argument or input whose tokens are replaced by generated ids and directories."""
         for made_up, token in self.made_up.items():
             text = text.replace(token, made_up)
         return text.replace("<DIR>", self.directory)
@@ -122,7 +122,7 @@ class Mask:
 
 
 def take(bd: Path, step: Step, repository: Path, mask: Mask) -> Step:
-    """One step with its answer."""
+    """Run one step. Return the step with its answer."""
     if "write" in step:
         (repository / step["write"]).write_text(mask.reveal(step["text"]))
         return step
@@ -142,7 +142,7 @@ def take(bd: Path, step: Step, repository: Path, mask: Mask) -> Step:
 
 
 def asked(step: Step) -> Step:
-    """A step without its answer."""
+    """Return a step without its answer."""
     answers = ("text",) if "read" in step else ANSWERS
     return {name: value for name, value in step.items() if name not in answers}
 

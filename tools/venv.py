@@ -1,8 +1,8 @@
-"""Creates the environment that the Makefile works in: a venv in a cache outside the checkout, filled from the lock.
+"""Create the environment of the Makefile: a venv in a cache outside of the checkout, filled from the lock.
 
-`venv.py` creates it unless it exists; `venv.py --path` prints its path; `venv.py --program NAME LOCK` creates another
-for one program and prints the path of the program. Only the standard library, and no syntax that a Python too old for
-fleet could not parse: it has to be able to say so.
+`venv.py` creates the environment unless it exists. `venv.py --path` prints its path. `venv.py --program NAME LOCK`
+creates a separate one for a program and prints the path of the program. This module uses only the standard library, and
+no syntax that an old Python cannot parse, so that it can report an old Python.
 """
 
 import contextlib
@@ -21,12 +21,12 @@ from pathlib import Path
 OLDEST = (3, 11)
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
-# The editable install copies the entry points out of this file.
+# The editable install copies the entry points from this file.
 PROJECT = ROOT / "pyproject.toml"
 
 
 def main() -> None:
-    """Make the environment, or print where it is."""
+    """Create the environment, or print its path."""
     if sys.version_info < OLDEST:
         sys.exit(
             f"error: {sys.executable} is Python {sys.version.split()[0]}; fleet needs 3.11 or newer\n"
@@ -41,14 +41,14 @@ def main() -> None:
 
 
 def place() -> Path:
-    """Where the environment of this checkout, this Python and this lock lies."""
-    # The package is installed as a link to the checkout, so two checkouts cannot share one.
+    """Return the path of the environment for this checkout, Python and lock."""
+    # The package is installed as a link to the checkout, so two checkouts cannot share an environment.
     parts = (LOCK.read_text("utf-8"), sys.version, os.path.realpath(sys.executable), str(ROOT))
     return cache() / ("venv-" + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16])
 
 
 def cache() -> Path:
-    """The folder of everything fetched for development."""
+    """Return the folder of everything that is fetched for development."""
     named = os.environ.get("FLEET_CACHE")
     if named:
         return Path(named).absolute()
@@ -57,7 +57,7 @@ def cache() -> Path:
 
 
 def make(venv: Path) -> None:
-    """Fill the environment unless its stamp says that this was done."""
+    """Fill the environment unless its stamp shows that this was done."""
     stamp, wanted = venv / "complete", hashlib.sha256(PROJECT.read_bytes()).hexdigest()
     if stamp.is_file() and stamp.read_text("utf-8") == wanted:
         return
@@ -71,18 +71,18 @@ def make(venv: Path) -> None:
             create(venv)
             (venv / "checkout").write_text(f"{ROOT}\n{sys.executable}", "utf-8")
             install(venv, LOCK)
-            # Python 3.11 puts it in unasked, and with it a hook that runs at every start of the interpreter.
+            # Python 3.11 installs setuptools unasked, with a hook that runs at every start of the interpreter.
             if list(venv.glob("lib/*/site-packages/setuptools")):
                 run([*pip(venv), "--quiet", "uninstall", "--yes", "setuptools"])
             filled.touch()
-        # By uv, as users are told to: the `fleet` that pip 23 writes imports a regex engine before it begins.
+        # Use uv, as users are told to: the `fleet` that pip 23 writes imports a regex engine before it begins.
         uv = [str(venv / "bin" / "uv"), "pip", "install", "--quiet", "--offline", "--python", str(venv)]
         run_step("installing fleet", [*uv, "--no-deps", "--no-build-isolation", "--editable", str(ROOT)])
         stamp.write_text(wanted, "utf-8")
 
 
 def program(name: str, lock: str) -> Path:
-    """A program of somebody else's, in an environment of its own: it may pin other versions than fleet does."""
+    """Return a foreign program in a separate environment, because it may pin other versions than fleet does."""
     pins = ROOT / lock
     key = hashlib.sha256((pins.read_text("utf-8") + sys.version).encode()).hexdigest()[:16]
     venv = cache() / f"{name}-{key}"
@@ -101,7 +101,7 @@ def create(venv: Path) -> None:
 
 
 def pip(venv: Path) -> "list[str]":
-    """Return the beginning of a command of the pip in a venv."""
+    """Return the first words of a pip command in a venv."""
     return [str(venv / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
 
 
@@ -114,7 +114,7 @@ def install(venv: Path, lock: Path) -> None:
 
 @contextlib.contextmanager
 def named_lock(venv: Path) -> "Iterator[None]":
-    """Hold a lock, so that of two runs of make the second waits and finds the work done."""
+    """Hold a lock, so that the second of two runs of make waits and finds the work done."""
     venv.parent.mkdir(parents=True, exist_ok=True)
     with Path(f"{venv}.lock").open("w", encoding="utf-8") as turn:
         try:
@@ -126,7 +126,7 @@ def named_lock(venv: Path) -> "Iterator[None]":
 
 
 def need_ensurepip() -> None:
-    """See that Python can make a venv: Debian keeps the part that does in a package of its own."""
+    """Exit or install a package if Python cannot create a venv. Debian keeps ensurepip in a separate package."""
     look = [sys.executable, "-c", "import ensurepip"]
     if subprocess.run(look, stderr=subprocess.DEVNULL).returncode == 0:
         return
@@ -136,12 +136,12 @@ def need_ensurepip() -> None:
     say(f"Python needs {package} to create a venv")
     run([sys.executable, "-m", "tools.get_programs", "--package", package])
     run(look)
-    # The package may have brought a newer Python along, and its version is part of the place.
+    # The package may bring a newer Python, and the path of the environment depends on the version.
     os.execv(sys.executable, [sys.executable, *sys.argv])
 
 
 def forget_others(venv: Path) -> None:
-    """Remove what earlier locks of this checkout, and checkouts that are gone, left in the cache."""
+    """Remove environments of earlier locks and of deleted checkouts from the cache."""
     for note in venv.parent.glob("venv-*/checkout"):
         checkout, _, python = note.read_text("utf-8").partition("\n")
         is_older = (checkout, python) == (str(ROOT), sys.executable)
@@ -158,10 +158,10 @@ def run(argv: "list[str]") -> None:
 
 
 def run_step(text: str, argv: "list[str]", counted: str = "", unit: str = "", *, is_needed: bool = True) -> bool:
-    """Run a program, and show on stderr how far it is and how long it takes: live if stderr is a terminal.
+    """Run a program. Print its progress and duration on stderr, live if stderr is a terminal.
 
     Lines of its output that match the pattern `counted` are counted. The others are printed if the program fails.
-    Return True if it succeeds; exit if it fails and is needed.
+    Return True if it succeeds. Exit if it fails and is needed.
     """
     count, others = 0, []  # type: int, list[str]
     began, is_over, is_live = time.monotonic(), threading.Event(), sys.stderr.isatty()

@@ -1,7 +1,7 @@
-"""Tools that give each agent a worktree and a tmux session, driven as their users drive them, with a stub for an agent.
+"""Tools that give each agent a worktree and a tmux session, used as their users do, with a stub agent.
 
-ai-fleet comes from PyPI, as its lock beside this file says: with the newest libtmux that it works with. The stub is a
-`claude` on PATH that notes when and where it was started, and then waits.
+ai-fleet comes from PyPI with the newest libtmux that it works with, as pinned in the lock beside this file. The stub is
+a `claude` on PATH that records when and where it was started, and then waits.
 """
 
 import os
@@ -30,7 +30,7 @@ exec sleep 100000
 
 
 class Tool:
-    """A tool in a home, a repository and a tmux of its own; each measurement in seconds."""
+    """A tool with its own home, repository and tmux. Each measurement is in seconds."""
 
     name = ""
     socket = "default"
@@ -47,9 +47,9 @@ class Tool:
         stub.parent.mkdir()
         stub.write_text(STUB.replace("{notes}", str(self.notes)))
         stub.chmod(0o755)
-        # A login shell, which ai-fleet types into, takes its PATH from here.
+        # ai-fleet types into a login shell, which takes its PATH from this file.
         (self.program.user / ".profile").write_text(f'PATH="{stub.parent}:$PATH"\n')
-        # Short, for the name of a socket has an end.
+        # The folder is short because the length of a socket's path is limited.
         self.sockets = tempfile.TemporaryDirectory(prefix="tmux")
         self.program.env |= {
             "PATH": f"{stub.parent}:{os.environ['PATH']}",
@@ -59,22 +59,22 @@ class Tool:
         }
 
     def create(self, branch: str) -> float:
-        """From typing the command to its agent running."""
+        """Return the seconds from the command to the running agent."""
         return self._until_running(1, "create", branch, "--prompt", PROMPT)
 
     def fanout(self, count: int, prefix: str) -> float:
-        """From typing the command to the last of its agents running."""
+        """Return the seconds from the command to the last running agent."""
         return self._until_running(count, "fanout", str(count), prefix, "--prompt", PROMPT)
 
     def kill(self, pattern: str) -> float:
-        """From typing the command to its end and that of every worktree."""
+        """Return the seconds from the command to its end and the removal of each worktree."""
         began = time.monotonic()
         self._run("kill", "--force", pattern)
         wait_until(lambda: self.worktrees() == 0, f"the worktrees of {pattern} to be gone")
         return time.monotonic() - began
 
     def show(self, count: int) -> float:
-        """How long it takes to show that many agents."""
+        """Return the seconds that listing this many agents takes."""
         began = time.monotonic()
         shown = self._run("list")
         taken = time.monotonic() - began
@@ -83,12 +83,12 @@ class Tool:
         return taken
 
     def worktrees(self) -> int:
-        """How many the repository has beside its main checkout."""
+        """Return the number of worktrees beside the main checkout."""
         folder = self.repo / ".git" / "worktrees"
         return len(list(folder.iterdir())) if folder.is_dir() else 0
 
     def stop(self) -> None:
-        """End its tmux, and every agent with it."""
+        """End its tmux and all agents in it."""
         words = ["tmux", "-L", self.socket, "kill-server"]
         subprocess.run(words, env=self.program.env, stderr=subprocess.DEVNULL)
         self.sockets.cleanup()
@@ -120,7 +120,7 @@ class Tool:
 
 
 class AiFleet(Tool):
-    """ai-fleet, initialised without any setup commands."""
+    """ai-fleet, initialized without setup commands."""
 
     name = "ai-fleet"
 
@@ -132,7 +132,7 @@ class AiFleet(Tool):
 
 
 class Fleet(Tool):
-    """This fleet, the installed program, with its default settings: agents in tmux sessions."""
+    """This fleet, as the installed program with default settings: agents in tmux sessions."""
 
     name = "fleet"
     socket = "fleet"
@@ -142,13 +142,13 @@ class Fleet(Tool):
         self._run("init", "--home", "--permissions", "skip")
 
     def stop(self) -> None:
-        """End the supervisor too, which `create` started."""
+        """End the supervisor, which `create` started, and the tmux."""
         self.program("run", "stop", "--stop-agents")
         super().stop()
 
 
 class Pair(NamedTuple):
-    """Both, side by side."""
+    """Both tools side by side."""
 
     ai_fleet: AiFleet
     fleet: Fleet
@@ -156,7 +156,7 @@ class Pair(NamedTuple):
 
 @contextmanager
 def side_by_side() -> Iterator[Pair]:
-    """Both tools, each in a repository of 2,000 files; nothing of them is left behind."""
+    """Yield both tools, each with a repository of 2,000 files. Remove everything afterwards."""
     folder, started = Path(tempfile.mkdtemp()), list[Tool]()
     try:
         started.append(one := AiFleet(folder / "ai-fleet"))
@@ -165,28 +165,28 @@ def side_by_side() -> Iterator[Pair]:
     finally:
         for tool in started:
             tool.stop()
-        # What was taken out of the way may still be in the course of being deleted.
+        # Some moved folders may still be in deletion.
         wait_until(lambda: is_removed(folder), "everything to be gone")
 
 
 def is_removed(folder: Path) -> bool:
-    """Remove what can be removed; whether that was all."""
+    """Remove a folder as far as possible. Return True if it is gone."""
     shutil.rmtree(folder, ignore_errors=True)
     return not folder.exists()
 
 
 def installed() -> Path:
-    """ai-fleet's program, in an environment of its own; made at the first call."""
+    """Return ai-fleet's program. The first call installs it in a separate environment."""
     words = [sys.executable, str(ROOT / "tools" / "venv.py"), "--program", "ai-fleet", "tests/bench/ai-fleet.lock"]
     found = subprocess.run(words, stdout=subprocess.PIPE, text=True)
     if found.returncode:
         sys.exit(found.returncode)
-    # Its package is called ai-fleet, and its program fleet.
+    # The package is called ai-fleet and its program fleet.
     return Path(found.stdout.strip()).with_name("fleet")
 
 
 def wait_until(condition: Callable[[], object], what: str) -> None:
-    """Look until it is so."""
+    """Wait until a condition holds."""
     end = time.monotonic() + PATIENCE
     while not condition():
         if time.monotonic() > end:

@@ -1,6 +1,6 @@
 """`fleet bd` beside the real bd on 1,000 tasks: `python tests/bench/bench_bd.py [rounds]`.
 
-Each command is called with one and then the other, round by round, as an agent calls it: a process each time.
+Each round calls each command with both programs in turn, in a new process as an agent does.
 """
 
 import json
@@ -26,13 +26,13 @@ VERSION = "v1.3.0"
 
 
 class Tool:
-    """One of the two, in a home of its own with the same tasks."""
+    """One of the two programs, in its own home with the same tasks."""
 
     def __init__(self, base: Path, argv: list[str], env: dict[str, str]) -> None:
         self.argv, self.env, self.base = argv, env, base
 
     def call(self, *words: str, text: str = "") -> tuple[float, str]:
-        """Seconds of one call, and what it printed."""
+        """Return the seconds of one call and its output."""
         began = time.perf_counter()
         done = subprocess.run(
             [*self.argv, *words], env=self.env, cwd=self.base, input=text, capture_output=True, text=True
@@ -44,7 +44,7 @@ class Tool:
 
 
 def main() -> int:
-    """Measure, print, judge."""
+    """Measure, print the results and compare them with the bars. Return the exit code."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
     with tempfile.TemporaryDirectory() as folder:
         tools = {"bd": real(Path(folder) / "real"), "fleet bd": ours(Path(folder) / "ours")}
@@ -66,7 +66,7 @@ def main() -> int:
 
 
 def a_round(tool: Tool, number: int) -> dict[str, float]:
-    """One of each, as an agent would."""
+    """Return the seconds of each command, called once as an agent does."""
     key = f"fleet-{number:04}"
     return {
         "create": tool.call("create", f"new {number}", "--json")[0],
@@ -78,7 +78,7 @@ def a_round(tool: Tool, number: int) -> dict[str, float]:
 
 
 def lines() -> str:
-    """The tasks, for `import`."""
+    """Return the tasks as lines for `import`."""
     made = "2026-01-01T00:00:00Z"
     rows = (
         {"id": f"fleet-{number:04}", "title": f"task {number}", "description": "what is to be done " * 10,
@@ -89,7 +89,7 @@ def lines() -> str:
 
 
 def real(base: Path) -> Tool:
-    """The real bd, with its embedded database."""
+    """Return the real bd with its embedded database."""
     place = Path(os.environ["FLEET_TEST_BD"], VERSION)
     base.mkdir()
     shutil.copytree(place / "home" / ".beads", base / ".beads")
@@ -100,7 +100,7 @@ def real(base: Path) -> Tool:
 
 
 def ours(base: Path) -> Tool:
-    """`fleet bd` with the home's own file."""
+    """Return `fleet bd` with the home's own file."""
     base.mkdir()
     program = Program(base)
     program.ok("init", "--home", "--permissions", "user")

@@ -1,4 +1,4 @@
-"""Beads as the queue against its bar: how soon a supervisor fills its slots, and what it costs to have it around."""
+"""Beads as the queue: how soon a supervisor fills its slots, and its cost while idle, with their bars."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ QUIET_SECONDS, IDLE_SECONDS = 15.0, 20.0
 
 
 def main() -> int:
-    """Measure both families; the exit code says whether every bar is met."""
+    """Measure both families. Return 0 if every bar is met."""
     if not (Path(os.environ["FLEET_TEST_BD"]) / beads.NEW).is_dir():
         print(f"beads as the queue: not measured, there is no bd\n{BUILT.stderr}")
         return 1
@@ -33,7 +33,7 @@ def main() -> int:
 
 
 def filling(version: str) -> list[tuple[str, str, str, bool, str]]:
-    """From the start of a supervisor to the last of its agents at work; then how often it calls bd with nothing new."""
+    """Measure the time from a supervisor's start to its last running agent, and the calls of bd while idle."""
     with tempfile.TemporaryDirectory() as folder:
         home = BeadsHome(Program(Path(folder)), version)
         calls = counted(home)
@@ -47,7 +47,7 @@ def filling(version: str) -> list[tuple[str, str, str, bool, str]]:
         go.touch()
         wait_for(lambda: not home.agents(), "the agents to end", home.describe, 300)
         home.wait_all([row["id"] for row in home.rows("select id from tasks")], "closed", patience=300)
-        time.sleep(QUIET_SECONDS)  # our own last write is looked at once more
+        time.sleep(QUIET_SECONDS)  # fleet checks its own last write once more
         before = len(calls.read_text().splitlines())
         time.sleep(IDLE_SECONDS)
         idle = len(calls.read_text().splitlines()) - before
@@ -65,7 +65,7 @@ def filling(version: str) -> list[tuple[str, str, str, bool, str]]:
 
 
 def counted(home: BeadsHome) -> Path:
-    """Have each call of bd leave a line; where."""
+    """Let each call of bd write a line. Return the file with the lines."""
     calls, wrapper = home.fleet.user / "calls", home.fleet.user / "counting-bd"
     calls.touch()
     wrapper.write_text(f'#!/bin/sh\necho "$1" >> {calls}\nexec {home.program} "$@"\n')

@@ -1,4 +1,4 @@
-"""How quick and how small the program is, as ratios against the same interpreter doing nothing: `make bench`."""
+"""The time and memory of the command line, as ratios to the same interpreter doing nothing: `make bench`."""
 
 import os
 import statistics
@@ -20,8 +20,8 @@ FEW, SMALL, LARGE = 200, 1_000, 200_000
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-# A new process is charged with what its parent had: measured from here, every program would need as much as this one.
-# `posix` is part of the interpreter, so this parent is smaller than anything it starts.
+# The peak memory of a new process includes that of its parent. Measured from this process, every program would need as
+# much as it does. `posix` is part of the interpreter, so the parent below is smaller than every measured program.
 WEIGH = """
 import posix, sys
 pid = posix.posix_spawn(sys.argv[1], sys.argv[1:], posix.environ)
@@ -32,19 +32,19 @@ sys.exit(posix.waitstatus_to_exitcode(status))
 
 
 class Command(NamedTuple):
-    """A program to run, in a home."""
+    """A program to run, with a home."""
 
     argv: tuple[str, ...]
     home: Path
 
     def milliseconds(self) -> float:
-        """How long one call takes, from before its start until it is gone."""
+        """Return the milliseconds of one call, from before its start to its end."""
         begin = time.perf_counter()
         self._run(self.argv, [])
         return (time.perf_counter() - begin) * 1_000
 
     def mebibytes(self) -> float:
-        """The most memory one call ever has."""
+        """Return the peak memory of one call in MiB."""
         result, end = os.pipe()
         with os.fdopen(result) as answer:
             self._run((sys.executable, "-I", "-S", "-c", WEIGH, *self.argv), [(os.POSIX_SPAWN_DUP2, end, 3)])
@@ -71,7 +71,7 @@ class Measured(NamedTuple):
 
     @property
     def passes(self) -> bool:
-        """Whether the bar is met."""
+        """Return True if the bar is met."""
         return self.value <= self.bar
 
     def __str__(self) -> str:
@@ -80,7 +80,7 @@ class Measured(NamedTuple):
 
 
 def ratio(what: str, command: Command, against: Command, bar: float) -> Measured:
-    """Time the two in turns, so that whatever else the machine does falls on both; the ratio of their medians."""
+    """Time both commands in turns, so that other load affects both. Return the ratio of their medians."""
     ours, theirs = [], []
     for _ in range(ROUNDS):
         ours.append(command.milliseconds())
@@ -90,18 +90,18 @@ def ratio(what: str, command: Command, against: Command, bar: float) -> Measured
 
 
 def memory(what: str, command: Command, bar: float) -> Measured:
-    """The most memory one call ever has."""
+    """Return the peak memory of a command in several calls."""
     peaks = [command.mebibytes() for _ in range(5)]
     return Measured(what, max(peaks), " MiB", bar, f"{min(peaks):.1f} to {max(peaks):.1f} MiB in {len(peaks)} calls")
 
 
 def spread(times: list[float]) -> str:
-    """Median and range, in words."""
+    """Return the median and the range in words."""
     return f"{statistics.median(times):.1f} ms ({min(times):.1f}–{max(times):.1f})"
 
 
 def fill(home: Path, count: int) -> None:
-    """A home with that many tasks, every third of them blocked by the one before it."""
+    """Create a home with this many tasks. The previous task blocks every third one."""
     Command((FLEET, "init", "--permissions", "user"), home).milliseconds()
     with closing(SqliteStore(str(home / "fleet.db"))) as store, store.atomic():
         for number in range(count):
@@ -124,7 +124,7 @@ def fill(home: Path, count: int) -> None:
 
 
 def measure(folder: Path) -> list[Measured]:
-    """All the measurements, in the order of the table."""
+    """Return all measurements in the order of the table."""
     small, large, scratch, few = (folder / name for name in ("small", "large", "scratch", "few"))
     for home, count in ((small, SMALL), (large, LARGE), (scratch, SMALL), (few, FEW)):
         begin = time.perf_counter()
@@ -154,7 +154,7 @@ def measure(folder: Path) -> list[Measured]:
 
 
 def main() -> None:
-    """Measure and print; exit code 1 when a bar is not met."""
+    """Measure and print. Exit with 1 if a bar is missed."""
     with tempfile.TemporaryDirectory(prefix="fleet-bench-") as folder:
         results = measure(Path(folder))
     print(f"\n{'the command line':<58} {'measured':>10} {'bar':>9}")

@@ -1,4 +1,4 @@
-"""How fast an agent's output becomes events: `python tests/bench/bench_coders.py [rounds]`."""
+"""The speed of parsing an agent's output into events: `python tests/bench/bench_coders.py [rounds]`."""
 
 import json
 import sys
@@ -13,15 +13,15 @@ ROUNDS = 5
 LINES = 60_000
 BAR = 60_000
 RECORDINGS = Path(__file__).parent.parent / "recordings" / "coders"
-#: Runs that worked: what a supervisor reads all day.
+#: Successful runs, the usual input of a supervisor.
 WORKED = ("ok", "sess1", "streamin-mid", "tool-int", "warn-oauth", "jsonschema", "noperm")
-#: Lengths of what tools give back, in turn: mostly short, at times a whole file.
+#: Lengths of tool results, in turn: mostly short, sometimes a whole file.
 RESULTS = (0, 0, 200, 0, 1_000, 4_000, 0, 200, 16_000, 1_000)
 SOURCE = 'def answer(self, question: str) -> str:\n\t"""What there is to say."""\n    return "42" if question else ""\n'
 
 
 def main() -> None:
-    """Measure, print the figure beside its bar, and exit with 1 when it falls short."""
+    """Measure and print the result with its bar. Exit with 1 if the bar is missed."""
     rounds = max(3, int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS)
     coder, lines = load("claude"), claude_lines()
     rates = [lines_per_second(coder, lines) for _ in range(rounds)]
@@ -36,7 +36,10 @@ def main() -> None:
 
 
 def lines_per_second(coder: Coder, lines: list[str]) -> tuple[float, float]:
-    """Parsing alone, each line once: by processor time, for parsing waits for nothing, and by the clock."""
+    """Parse each line once.
+
+    Return the lines per second of processor time, because parsing never waits, and of real time.
+    """
     start, used = perf_counter(), process_time()
     made = sum(len(list(coder.parse(line))) for line in lines)
     used, taken = process_time() - used, perf_counter() - start
@@ -46,7 +49,7 @@ def lines_per_second(coder: Coder, lines: list[str]) -> tuple[float, float]:
 
 
 def claude_lines() -> list[str]:
-    """Recorded lines over and over, with results of tools as long as they are in real work."""
+    """Return recorded lines repeatedly, with tool results as long as in real work."""
     recorded = [line for name in WORKED for line in (RECORDINGS / "claude" / f"{name}.jsonl").read_text().splitlines()]
     lines: list[str] = []
     results = 0
@@ -58,7 +61,7 @@ def claude_lines() -> list[str]:
 
 
 def longer(line: str, length: int) -> str:
-    """A tool's result with this much more text, which claude tells twice."""
+    """Return a tool result with this much more text, which claude's line contains twice."""
     said = json.loads(line)
     text = (SOURCE * (length // len(SOURCE) + 1))[:length]
     for block in said["message"]["content"]:

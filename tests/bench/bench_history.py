@@ -1,4 +1,4 @@
-"""How fast a supervisor keeps what its agents did: `python tests/bench/bench_history.py [rounds]`. No bar."""
+"""The speed of a supervisor's writes about its runs: `python tests/bench/bench_history.py [rounds]`. No bar."""
 
 import sys
 import tempfile
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def measured(folder: Path) -> tuple[float, float]:
-    """Commits per second, and the processor seconds of one."""
+    """Return the commits per second and the processor seconds of one commit."""
     with closing(SqliteStore(str(folder / "fleet.db"), make=True)) as store:
         pairs = begun(store)
         start, used = perf_counter(), process_time()
@@ -48,7 +48,7 @@ def measured(folder: Path) -> tuple[float, float]:
 
 
 def begun(store: SqliteStore) -> list[tuple[Claim, Run]]:
-    """Claimed tasks, each with a live run."""
+    """Add claimed tasks, each with a live run. Return the claims and runs."""
     now = clock.now()
     for number in range(AGENTS):
         store.tasks.add(Task(id=f"fleet-{number:03}", title=f"Task {number}", created_at=now, updated_at=now))
@@ -58,7 +58,7 @@ def begun(store: SqliteStore) -> list[tuple[Claim, Run]]:
 
 
 def further(run: Run, number: int) -> Run:
-    """The run after some more events."""
+    """Return the run after some more events."""
     return run.replace(
         events=number * 10,
         tool_calls=number,

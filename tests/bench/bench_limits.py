@@ -1,4 +1,4 @@
-"""How much processor time the largest and the most hostile inputs take: `python tests/bench/bench_limits.py`."""
+"""The processor time of the largest and most hostile inputs: `python tests/bench/bench_limits.py`."""
 
 import sys
 import tempfile
@@ -21,7 +21,7 @@ LINES = 1_000_000
 
 
 def main() -> int:
-    """Measure everything; the exit code says whether every bar is met."""
+    """Measure everything. Return 0 if every bar is met."""
     met = [
         measure("the slowest of the heavy shell lines", read_heavy_lines, 2),
         measure("5 MB of code, redacted", redact_code, 10),
@@ -35,7 +35,7 @@ def main() -> int:
 
 
 def measure(what: str, work: Callable[[], object], bar: float) -> bool:
-    """Print the seconds beside their bar. Work that measures itself returns them."""
+    """Print the seconds with their bar. Work that measures itself returns its seconds."""
     began = process_time()
     told = work()
     seconds = told if isinstance(told, float) else process_time() - began

@@ -1,8 +1,8 @@
 """Workers over MCP beside codefleet from PyPI: `python tests/bench/bench_mcp.py [rounds]`.
 
-Each round has both servers make 1, 20 and 100 workers in a repository of 20 and in one of 2,000 files, one after the
-other, each after a pause, with the same client and the same stub for an agent. A worker counts from the call to its
-being on record as finished; one that never is, is stuck.
+In each round both servers create 1, 20 and 100 workers in repositories of 20 and of 2,000 files. The servers take
+turns, each after a pause, with the same client and the same stub agent. The time of a worker is from the call until it
+is recorded as finished. A worker that never is, is stuck.
 """
 
 import asyncio
@@ -16,23 +16,23 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.codefleet import BIG, Codefleet, Fleet, Server
 
-# Making files is much of what is measured, and a disk's time for it varies by ten: memory is the same for both.
+# Creating files is much of the work, and a disk's time for it varies tenfold. Memory is equal for both servers.
 MEMORY = Path("/dev/shm")
 ROUNDS = 3
-#: How many workers at once.
+#: The numbers of concurrent workers.
 COUNTS = (1, 20, 100)
-#: How many times as fast as codefleet that must be.
+#: The required speed relative to codefleet.
 FASTER = 1.0
-#: Workers that are looked at for one that is stuck.
+#: The number of workers checked for stuck ones.
 LOOKED_AT = 500
-#: Seconds before each measurement: what one does afterwards must not slow down the other.
+#: Seconds before each measurement, so that the later work of one server does not slow down the other.
 REST = 3.0
 
 Times = dict[tuple[str, int, int], list[float]]
 
 
 async def main(folder: Path) -> int:
-    """Measure, print, judge."""
+    """Measure, print the results and compare them with the bars. Return the exit code."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
     servers: list[Server] = []
     times: Times = {}
@@ -42,7 +42,7 @@ async def main(folder: Path) -> int:
         async with servers[0].serving() as theirs, servers[1].serving() as ours:
             clients = {servers[0].name: theirs, servers[1].name: ours}
             for server in servers:
-                await server.finish(clients[server.name], 20, 1)  # the first makes what the others find
+                await server.finish(clients[server.name], 20, 1)  # the first worker creates files that the others find
             for _ in range(rounds):
                 for files in (20, BIG):
                     for count in COUNTS:
@@ -64,7 +64,7 @@ async def main(folder: Path) -> int:
 
 
 def told(times: Times, lost: dict[str, list[int]]) -> int:
-    """Print the table; 1 where a bar is missed."""
+    """Print the table. Return 1 if a bar is missed."""
     missed = False
     print("\ncreate_worker → on record as finished, seconds (median)")
     print(f"{'workers':>8} {'files':>6} {'codefleet':>10} {'fleet':>8} {'faster':>8}   bar")

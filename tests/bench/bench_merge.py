@@ -1,6 +1,7 @@
 """Merging 20 branches at once, in 2,000 files, with a verify of 1 s: `python tests/bench/bench_merge.py [rounds]`.
 
-Told in times of one verify, as `fleet merge` of a single branch has it: a queue that verified one by one would take 20.
+The unit is the time of one verify, as measured by `fleet merge` of a single branch. A queue that verified the branches
+one by one would take 20.
 """
 
 import math
@@ -19,13 +20,13 @@ from repositories import big_repository  # noqa: E402
 
 ROUNDS = 3
 BRANCHES = 20
-#: Ends after a second, and not well where a branch is broken.
+#: Takes a second, and fails if a branch is broken.
 VERIFY = "sleep 1; ! ls | grep -q broken"
 BAR = 2 + math.log2(BRANCHES)
 
 
 def main() -> int:
-    """Measure and print; the exit code says whether every bar is met."""
+    """Measure and print. Return 0 if every bar is met."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
     with tempfile.TemporaryDirectory() as folder:
         home = Merges(Program(Path(folder)), verify=VERIFY, make=big_repository)
@@ -40,7 +41,7 @@ def main() -> int:
 
 
 def timed(home: Merges, batch: str, count: int, *, broken: int = 0) -> tuple[float, int]:
-    """How long a batch takes, and how often it was verified."""
+    """Return the seconds of a batch and the number of its verifications."""
     for number in range(count):
         bad = number < broken
         name = f"{batch}-{number}"
@@ -53,7 +54,7 @@ def timed(home: Merges, batch: str, count: int, *, broken: int = 0) -> tuple[flo
 
 
 def tell(what: str, seconds: float, verifies: int, bar: float) -> bool:
-    """Print one line; whether its bar, in seconds of a 1 s verify, is met."""
+    """Print one line. Return True if its bar is met, in seconds with a verify of 1 s."""
     ok = not bar or seconds <= bar
     words = f"<= {bar:.1f} s" if bar else "none"
     print(f"{what:<44} {seconds:>8.2f} {verifies:>9} {words:>14}  {'pass' if ok else 'SHORT'}", flush=True)

@@ -1,6 +1,7 @@
-"""How fast a queue in PostgreSQL is claimed and emptied by many hosts, and what idle ones cost it.
+"""The speed of many hosts on a queue in PostgreSQL, and the cost of idle ones.
 
-`python tests/bench/bench_postgres.py [rounds]`: a real server on this machine's disk, which waits for it as servers do.
+`python tests/bench/bench_postgres.py [rounds]`: a real server on this machine's disk, with the usual waits for the
+disk.
 """
 
 import os
@@ -27,13 +28,13 @@ WORKERS = Path(__file__).parent.parent / "workers"
 ROUNDS, CLAIMERS, CLAIMED = 5, 8, 4_000
 HOSTS, SLOTS, TASKS = 4, 25, 10_000
 IDLE, PROCESSES = 100, 4
-#: Until all have arrived and looked; then for as long as each tells of itself several times.
+#: The time until all hosts have registered and polled, and then the time for several heartbeats of each host.
 SETTLED_SECONDS, WATCHED_SECONDS = 30.0, 60.0
-TICKS = 100.0  # of the kernel's clock, in a second
+TICKS = 100.0  # of the kernel's clock, per second
 
 
 def main() -> None:
-    """Measure, print each figure against its bar, and exit with 1 when one falls short."""
+    """Measure and print each result with its bar. Exit with 1 if a bar is missed."""
     rounds = max(3, int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS)
     server = Server(on_disk=True)
     figures = [claims_per_second(server.make_database()) for _ in range(rounds)]
@@ -51,7 +52,7 @@ def main() -> None:
 
 
 def claims_per_second(url: str) -> float:
-    """Several processes emptying one queue; from the word go until the last of them has nothing left to claim."""
+    """Empty a queue with several processes. Return the claims per second, from the signal until all found it empty."""
     fill(url, CLAIMED)
     got, taken = together("claimer.py", url, CLAIMERS, "10")
     if len(got) != CLAIMED or len(set(got)) != CLAIMED:
@@ -60,7 +61,7 @@ def claims_per_second(url: str) -> float:
 
 
 def emptied_in(url: str) -> float:
-    """The seconds in which hosts with instant agents do everything, each task once."""
+    """Return the seconds in which hosts with instant agents run every task, each task once."""
     fill(url, TASKS)
     done, taken = together("finisher.py", url, HOSTS, str(SLOTS))
     store = PostgresStore(url)
@@ -76,7 +77,7 @@ def emptied_in(url: str) -> float:
 
 
 def idle(server: Server, url: str) -> None:
-    """What so many hosts cost the server that have nothing to do; then with work that is none of theirs."""
+    """Print the cost of this many idle hosts for the server, without work and then with work for other hosts."""
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         stack.enter_context(idle_hosts(url, folder))
@@ -93,7 +94,7 @@ def idle(server: Server, url: str) -> None:
 
 @contextmanager
 def idle_hosts(url: str, folder: str) -> Iterator[None]:
-    """Real supervisors, in as many processes as leave each of them time."""
+    """Run real supervisors, in enough processes that each has time."""
     share = IDLE // PROCESSES
     workers = [
         subprocess.Popen(
@@ -113,7 +114,7 @@ def idle_hosts(url: str, folder: str) -> Iterator[None]:
 
 
 def add_one_a_second(store: PostgresStore, done: threading.Event) -> None:
-    """Work that is somebody's already, and yet told to all."""
+    """Add tasks that are already assigned, and of which all hosts are notified."""
     number = TASKS
     while not done.wait(1.0):
         store.tasks.add(a_plain_task(number).replace(assignee="ada"))
@@ -121,7 +122,7 @@ def add_one_a_second(store: PostgresStore, done: threading.Event) -> None:
 
 
 def load(server: Server, url: str) -> str:
-    """Transactions and processor time of the server in a second, watched for a while."""
+    """Watch the server for a while. Return its transactions and processor time per second."""
     began, commits, ticks = time.monotonic(), committed(url), processor_ticks(server)
     time.sleep(WATCHED_SECONDS)
     taken = time.monotonic() - began
@@ -131,7 +132,7 @@ def load(server: Server, url: str) -> str:
 
 
 def committed(url: str) -> int:
-    """How many transactions the database has seen."""
+    """Return the number of transactions of the database."""
     with psycopg.connect(url) as link:
         link.execute("select pg_stat_clear_snapshot()")
         found = link.execute("select xact_commit from pg_stat_database where datname = current_database()").fetchone()
@@ -139,7 +140,7 @@ def committed(url: str) -> int:
 
 
 def processor_ticks(server: Server) -> float:
-    """What the processes of the server have used, those that ended included."""
+    """Return the processor ticks of the server's processes, including ended ones."""
     total = 0.0
     for entry in Path("/proc").iterdir():
         try:
@@ -154,7 +155,7 @@ def processor_ticks(server: Server) -> float:
 
 
 def fill(url: str, count: int) -> None:
-    """Put so many tasks in."""
+    """Add this many tasks."""
     store = PostgresStore(url, make=True)
     with store.atomic():
         for number in range(count):
@@ -164,7 +165,7 @@ def fill(url: str, count: int) -> None:
 
 
 def together(program: str, url: str, count: int, size: str) -> tuple[list[str], float]:
-    """What so many workers print, and how long it took them from the word go."""
+    """Return the output of this many workers, and their seconds from the signal."""
     workers = [
         subprocess.Popen(
             [sys.executable, WORKERS / program, url, f"host-{number}", size],

@@ -1,4 +1,4 @@
-"""How fast the embedded queue makes and claims tasks: `python tests/bench/bench_queue.py [rounds]`."""
+"""The speed of creating and claiming tasks in the embedded queue: `python tests/bench/bench_queue.py [rounds]`."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ CLAIMER = Path(__file__).parent.parent / "workers" / "claimer.py"
 
 
 def main() -> None:
-    """Measure, print each figure against its bar, and exit with 1 when one falls short."""
+    """Measure and print each result with its bar. Exit with 1 if a bar is missed."""
     rounds = max(3, int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS)
     single = measured(rounds, lambda folder: claims_per_second(folder, tasks=6_000, batch=1))
     batched = measured(rounds, lambda folder: claims_per_second(folder, tasks=20_000, batch=10))
@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def measured(rounds: int, figure: Callable[[Path], float]) -> list[float]:
-    """The figure in several rounds, each with a new database."""
+    """Return the results of several rounds, each with a new database."""
     figures = []
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as folder:
@@ -42,7 +42,7 @@ def measured(rounds: int, figure: Callable[[Path], float]) -> list[float]:
 
 
 def told(what: str, figures: list[float], bar: float | None = None) -> bool:
-    """One line for one figure; whether it reaches its bar."""
+    """Print one line for one measurement. Return True if it reaches its bar."""
     middle = median(figures)
     verdict = "" if bar is None else f"   bar {bar:,.0f}: {'pass' if middle >= bar else 'short'}"
     print(f"{what}: {middle:,.0f} (min {min(figures):,.0f}, max {max(figures):,.0f}, n={len(figures)}){verdict}")
@@ -50,7 +50,7 @@ def told(what: str, figures: list[float], bar: float | None = None) -> bool:
 
 
 def creates_per_second(folder: Path, *, tasks: int) -> float:
-    """Adds, one after another."""
+    """Add tasks one after another. Return the number per second."""
     store = SqliteStore(str(folder / "fleet.db"), make=True)
     start = perf_counter()
     for number in range(tasks):
@@ -61,7 +61,7 @@ def creates_per_second(folder: Path, *, tasks: int) -> float:
 
 
 def claims_per_second(folder: Path, *, tasks: int, batch: int) -> float:
-    """Several processes emptying one queue; from the word go until the last of them has nothing left to claim."""
+    """Empty a queue with several processes. Return the claims per second, from the signal until all found it empty."""
     database = str(folder / "fleet.db")
     store = SqliteStore(database, make=True)
     with store.atomic():
@@ -92,7 +92,7 @@ def claims_per_second(folder: Path, *, tasks: int, batch: int) -> float:
 
 
 def a_plain_task(number: int) -> Task:
-    """A task as `bd create` makes it."""
+    """Return a task as `bd create` creates it."""
     now = clock.now()
     return Task(
         id=f"fleet-{number:06}",

@@ -1,9 +1,9 @@
-"""Fleet's own share of a run of the real claude: `python tests/bench/bench_real_claude.py [pairs]`.
+"""The overhead of fleet in a run of the real claude: `python tests/bench/bench_real_claude.py [pairs]`.
 
-The model is scripted and answers at once, so that next to nothing hides what fleet adds. Each pair is one task through
-a supervisor that waits for work, from `bd create` returning to the task being closed, and one run of the same program
-with the same arguments, environment and prompt by itself, one right after the other. On a busy machine pairs differ
-widely; how long fleet was at work before claude began and after it ended, in those same runs, differs little.
+The model is scripted and answers at once, so that little hides the overhead. Each pair is one task through an idle
+supervisor and one run of the same program without fleet, one right after the other. The time through fleet is from the
+return of `bd create` to the closed task. The bare program has the same arguments, environment and prompt. On a busy
+machine pairs differ widely. The time that fleet works before claude begins and after it ends differs little.
 """
 
 import json
@@ -42,14 +42,14 @@ PATIENCE = 120.0
 
 
 class Through(NamedTuple):
-    """Seconds of one task through fleet."""
+    """The seconds of one task through fleet."""
 
     taken: float
     around: float  # of these, before claude began and after it ended
 
 
 class Bare(NamedTuple):
-    """Claude as fleet starts it, to be started by hand."""
+    """The command of claude as fleet starts it, to be started without fleet."""
 
     argv: list[str]
     env: dict[str, str]
@@ -58,7 +58,7 @@ class Bare(NamedTuple):
 
 
 def main() -> int:
-    """Measure, print the figure beside its bar; the exit code says whether it is met."""
+    """Measure and print the result with its bar. Return 0 if the bar is met."""
     pairs = max(LEAST_PAIRS, int(sys.argv[1]) if len(sys.argv) > 1 else PAIRS)
     with tempfile.TemporaryDirectory() as folder, ClosedNetwork() as network, ModelServer(network.listener) as server:
         turns = [Turn(text="On I go.", shell=f"echo {number}") for number in range(TOOLS)]
@@ -74,7 +74,7 @@ def main() -> int:
 
 
 def as_started(home: RealFleet, scenario: Scenario, network: ClosedNetwork) -> Bare:
-    """What fleet starts for a task; it runs once for that, which also warms everything up."""
+    """Return the command that fleet starts for a task. fleet runs it once, which also warms everything up."""
     key = home.ask()
     wait_for(home.clis, "claude to start", home.describe, PATIENCE)
     words = Path(f"/proc/{home.clis()[0]}/environ").read_text().split("\0")
@@ -84,13 +84,13 @@ def as_started(home: RealFleet, scenario: Scenario, network: ClosedNetwork) -> B
     argv = next(json.loads(line)["argv"] for line in lines if "subprocess_started" in line)
     (prompt,) = (said for said in scenario.turns()[0].said if key in said)
     stdin = load("claude").command(Order(task=a_task(), prompt=prompt)).stdin
-    # Without its mark, for this one is not fleet's.
+    # Remove the marks of a run, because fleet does not run this claude.
     del env["FLEET_RUN_ID"], env["FLEET_RUN_TOKEN"]
     return Bare(network.enter(*argv), env, stdin.encode(), home.fleet.cwd)
 
 
 def pair(home: RealFleet, bare: Bare, number: int) -> tuple[float, Through]:
-    """Seconds by itself, and through fleet; each comes first every other time."""
+    """Return the seconds without fleet and through fleet. The order alternates."""
     if number % 2:
         through = through_fleet(home)
         return by_itself(bare), through
@@ -99,9 +99,9 @@ def pair(home: RealFleet, bare: Bare, number: int) -> tuple[float, Through]:
 
 
 def by_itself(bare: Bare) -> float:
-    """One run, from its start to its end."""
+    """Return the seconds of one run without fleet, from its start to its end."""
     began = time.monotonic()
-    # In a session of its own, as fleet's agents are: Linux shares the processor out by sessions.
+    # In a separate session, as fleet's agents are: Linux divides the processor by sessions.
     done = subprocess.run(
         bare.argv, input=bare.stdin, env=bare.env, cwd=bare.cwd, capture_output=True, start_new_session=True
     )
@@ -113,7 +113,7 @@ def by_itself(bare: Bare) -> float:
 
 
 def through_fleet(home: RealFleet) -> Through:
-    """One task, from being asked for to being closed."""
+    """Return the seconds of one task through fleet, from its creation to its closing."""
     with closing(sqlite3.connect(f"file:{home.fleet.home}/fleet.db?mode=ro", uri=True, timeout=30)) as database:
         key = home.ask()
         began = time.monotonic()
@@ -131,7 +131,7 @@ def through_fleet(home: RealFleet) -> Through:
 
 
 def told(times: list[tuple[float, Through]]) -> int:
-    """One line; the exit code."""
+    """Print one line. Return the exit code."""
     shares = [through.taken / alone - 1 for alone, through in times]
     low, _, high = quantiles(shares, n=4)
     share, alone = median(shares), median(one for one, _ in times)

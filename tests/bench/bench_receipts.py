@@ -1,7 +1,7 @@
-"""How long the receipt of a long run takes: `python tests/bench/bench_receipts.py [rounds]`. The bar: under a second.
+"""The time of the receipt of a long run: `python tests/bench/bench_receipts.py [rounds]`. The bar: under a second.
 
-A run with 10,000 events, 500 changed files and a result.json that claims them, in a worktree of a repository of 2,000
-files: everything between the end of its agent and its receipt, but for its verify command.
+The run has 10,000 events, 500 changed files and a result.json that claims them, in a worktree of a repository of 2,000
+files. The time covers everything between the end of the agent and its receipt, except for the verify command.
 """
 
 import json
@@ -39,7 +39,7 @@ TASK = "fleet-bench"
 
 
 class Ended:
-    """A run as whoever concludes it knows it."""
+    """An ended run, as the code that concludes it needs it."""
 
     def __init__(self, home: Home, run: Run) -> None:
         self.run, self.folder = run, TaskFolder(home, TASK)
@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def measured(folder: Path) -> float:
-    """The seconds from the end of an agent to its receipt."""
+    """Return the seconds from the end of an agent to its receipt."""
     home, work, live = prepared(folder)
     task = Task(id=TASK, title="a long one", created_at=clock.now(), updated_at=clock.now())
     outcome = Outcome(ending=Ending.FINISHED, tool_calls=live.run.tool_calls, handed_in=True)
@@ -82,7 +82,7 @@ def measured(folder: Path) -> float:
 
 
 def prepared(folder: Path) -> tuple[Home, Work, Ended]:
-    """A repository, a worktree in which an agent changed files, and what it said meanwhile."""
+    """Return a home, a worktree in which an agent changed files, and the run with its output."""
     home, repo = Home(str(folder / "home")), folder / "repo"
     for number in range(FILES):
         file = repo / f"d{number % 40}" / f"file{number}.txt"
@@ -130,7 +130,7 @@ def prepared(folder: Path) -> tuple[Home, Work, Ended]:
 
 
 def said(names: list[str]) -> list[Event]:
-    """So many events: texts, tools and their results."""
+    """Return this many events: texts, tool calls and their results."""
     events = []
     for number in range(EVENTS // 3):
         name, key = names[number % len(names)], str(number)

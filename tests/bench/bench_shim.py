@@ -1,4 +1,4 @@
-"""How quick and how small the shim is, started alone, forked, and in a terminal: `make bench`."""
+"""The start time and memory of the shim, started alone, forked, and in a terminal: `make bench`."""
 
 import asyncio
 import os
@@ -33,7 +33,7 @@ class Measured(NamedTuple):
 
     @property
     def passes(self) -> bool:
-        """Whether the bar is met."""
+        """Return True if the bar is met."""
         return self.value <= self.bar
 
     def __str__(self) -> str:
@@ -42,12 +42,12 @@ class Measured(NamedTuple):
 
 
 def spec() -> LaunchSpec:
-    """The lightest agent: it makes a file, which is its first instruction, and then only waits."""
+    """Return the lightest agent: it creates a file as its first instruction, and then waits."""
     return LaunchSpec(argv=("/bin/sh", "-c", ": > began; exec sleep 1000"), env={"PATH": os.environ["PATH"]}, cwd="/")
 
 
 async def start_times(*launchers: HeadlessLauncher, base: Path) -> list[list[float]]:
-    """Milliseconds from the call of start() to the agent's first instruction, by launcher, in turns."""
+    """Return the milliseconds from start() to the agent's first instruction, per launcher. The launchers take turns."""
     times: list[list[float]] = [[] for _ in launchers]
     for number in range(ROUNDS):
         for launcher, found in zip(launchers, times, strict=True):
@@ -58,7 +58,7 @@ async def start_times(*launchers: HeadlessLauncher, base: Path) -> list[list[flo
 
 
 async def start_time(launcher: HeadlessLauncher | TmuxLauncher, folder: Path) -> float:
-    """Milliseconds from the call of start() to the agent's first instruction."""
+    """Return the milliseconds from start() to the agent's first instruction."""
     begin = time.time()
     agent: ShimAgent = await launcher.start(str(folder), spec().replace(cwd=str(folder), session=secrets.token_hex(8)))
     while not os.path.exists(f"{folder}/began"):  # noqa: ASYNC110, ASYNC240, PTH110
@@ -84,7 +84,7 @@ async def terminal_times(base: Path) -> list[float]:
 
 
 def bare_times() -> list[float]:
-    """Milliseconds that the same interpreter needs to do nothing."""
+    """Return the milliseconds that the same interpreter takes to do nothing."""
     times = []
     for _ in range(ROUNDS):
         begin = time.perf_counter()
@@ -94,7 +94,7 @@ def bare_times() -> list[float]:
 
 
 async def drained(folder: Path) -> float:
-    """Return the seconds from the start of an agent to its end, of which it prints a gigabyte."""
+    """Return the seconds from the start of an agent that prints a gigabyte to its end."""
     words = ("/bin/sh", "-c", "head -c 1073741824 /dev/zero")
     begin = time.perf_counter()
     agent = await HeadlessLauncher().start(str(folder), spec().replace(argv=words, stdout_cap=8 * 1024**2))
@@ -103,7 +103,7 @@ async def drained(folder: Path) -> float:
 
 
 async def memory(launcher: HeadlessLauncher, base: Path) -> tuple[list[float], float, float]:
-    """Resident mebibytes of shims side by side, their fair share of what they share, and the seconds to start them."""
+    """Return the resident MiB of concurrent shims, their proportional share in MiB, and the seconds to start them."""
     begin = time.perf_counter()
     folders = [base / f"at-once{number}" for number in range(AT_ONCE)]
     agents = await asyncio.gather(*(launcher.start(str(folder), spec().replace(cwd="/tmp")) for folder in folders))
@@ -121,7 +121,7 @@ def _field(pid: int | None, file: str, name: str) -> float:
 
 
 async def measure(base: Path) -> list[Measured]:
-    """All the measurements, in the order of the table."""
+    """Return all measurements in the order of the table."""
     launcher, lasting = HeadlessLauncher(), HeadlessLauncher(lasting=True)
     times, forked = await start_times(launcher, lasting, base=base)
     resident, share, started = await memory(launcher, base / "alone")
@@ -149,7 +149,7 @@ async def measure(base: Path) -> list[Measured]:
 
 
 def main() -> None:
-    """Print the table; exit 1 when a bar is missed."""
+    """Print the table. Exit with 1 if a bar is missed."""
     if sys.platform != "linux":
         sys.exit("the shim is measured on Linux")
     with tempfile.TemporaryDirectory() as base:

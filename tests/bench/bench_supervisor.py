@@ -1,4 +1,4 @@
-"""The supervisor against its bars: how soon work starts, how much gets done, what it costs to have it around."""
+"""The supervisor and its bars: the start time of work, its throughput, and its cost while idle."""
 
 import json
 import os
@@ -16,14 +16,14 @@ from repositories import make_repository  # noqa: E402
 from supervised import Supervised, wait_for  # noqa: E402
 
 TICKS = os.sysconf("SC_CLK_TCK")
-#: How many agents print while people look, and how often each command is called.
+#: The number of agents that print while people look, and the number of calls of each command.
 WATCHED, LOOKS = 60, 15
-#: What they do: wait, or print 100 lines a second.
+#: The orders of these agents: wait, or print 100 lines a second.
 QUIET, LOUD = "ok until={go}", "talk seconds=300 rate=100"
 
 
 def main() -> int:
-    """Measure everything; the exit code says whether every bar is met."""
+    """Measure everything. Return 0 if every bar is met."""
     results = [latency(), throughput(), recovery(), *idle(), *crowd(), *views()]
     for what, measured, bar, ok, detail in results:
         print(f"{what:<66} {measured:>12} {bar:>12}  {'pass' if ok else 'SHORT'}   {detail}")
@@ -34,14 +34,14 @@ Row = tuple[str, str, str, bool, str]
 
 
 def a_home(folder: str, *settings: str) -> Supervised:
-    """A home with default settings but for the coder and what is named."""
+    """Return a home with default settings, except for the coder and the given ones."""
     home = Supervised(Program(Path(folder)))
     home.set("supervisor.claim_seconds=60", *settings)
     return home
 
 
 def latency() -> Row:
-    """From `fleet bd create` returning to the agent's process running."""
+    """Measure the time from the return of `fleet bd create` to the running agent."""
     with tempfile.TemporaryDirectory() as folder:
         home = a_home(folder)
         home.start()
@@ -65,7 +65,7 @@ def latency() -> Row:
 
 
 def throughput() -> Row:
-    """100 instant tasks, 10 slots, from the start of the supervisor to the last one settled."""
+    """Measure 100 instant tasks on 10 slots, from the start of the supervisor to the last settled task."""
     with tempfile.TemporaryDirectory() as folder:
         home = a_home(folder, "max_concurrent=10")
         rows = [
@@ -81,7 +81,7 @@ def throughput() -> Row:
 
 
 def recovery() -> Row:
-    """From the start of a supervisor to its hold on the 20 tasks of one that was killed."""
+    """Measure the time from the start of a supervisor until it has the 20 tasks of a killed one."""
     with tempfile.TemporaryDirectory() as folder:
         home = a_home(folder, "max_concurrent=20", "supervisor.start_interval_seconds=0")
         home.create_many([f"ok until={home.go}"] * 20)
@@ -102,7 +102,7 @@ def recovery() -> Row:
 
 
 def idle() -> list[Row]:
-    """What a supervisor with nothing to do costs, over 20 s."""
+    """Measure the cost of an idle supervisor over 20 s."""
     with tempfile.TemporaryDirectory() as folder:
         home = a_home(folder)
         home.start()
@@ -116,7 +116,7 @@ def idle() -> list[Row]:
 
 
 def crowd() -> list[Row]:
-    """100 agents that print 10 events a second each."""
+    """Measure 100 agents that print 10 events a second each."""
     with tempfile.TemporaryDirectory() as folder:
         home = a_home(folder, "max_concurrent=100", "supervisor.start_interval_seconds=0.05")
         count, seconds = 100, 25
@@ -145,7 +145,7 @@ def crowd() -> list[Row]:
 
 
 def views() -> list[Row]:
-    """`tasks` and `list` while agents print, against the same agents while they are quiet."""
+    """Measure `tasks` and `list` while agents print and while they are quiet."""
     quiet, loud = look_at(QUIET), look_at(LOUD)
     rows = []
     for command, times in loud.items():
@@ -157,7 +157,7 @@ def views() -> list[Row]:
 
 
 def look_at(order: str) -> dict[str, list[float]]:
-    """Return the seconds that each call of the commands takes while agents carry out an order."""
+    """Return the seconds of each call of the commands while agents carry out an order."""
     times: dict[str, list[float]] = {"tasks": [], "list": []}
     with tempfile.TemporaryDirectory() as folder:
         home = a_home(folder, f"max_concurrent={WATCHED}", "supervisor.start_interval_seconds=0.05")
@@ -179,7 +179,7 @@ def look_at(order: str) -> dict[str, list[float]]:
 
 
 def cost_of(home: Supervised, seconds: float) -> tuple[float, float]:
-    """Percent of a core over so many seconds, and resident MiB, of the supervisor's process."""
+    """Return the supervisor's percentage of a core over this many seconds, and its resident MiB."""
     assert home.process is not None
     before, began = used(home.process), time.monotonic()
     time.sleep(seconds)
@@ -190,7 +190,7 @@ def cost_of(home: Supervised, seconds: float) -> tuple[float, float]:
 
 
 def used(process: Process) -> float:
-    """CPU seconds of a process so far, without its children."""
+    """Return the CPU seconds of a process so far, without its children."""
     fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
 

@@ -1,9 +1,9 @@
-"""What a workflow of 1,000 stages costs: `python tests/bench/bench_workflows.py [rounds]`.
+"""The cost of a workflow of 1,000 stages: `python tests/bench/bench_workflows.py [rounds]`.
 
-Bars: checking it takes less than a second, and what is written for a stage that ends takes no more than half as long
-again as in a workflow of ten, also for one that fails; first with the agents left out, then with agents that end at
-once, as the supervisor's own part. Where a failure stops the others each of them is looked at: that has no bar. All of
-it is time of the processor, so that what else the machine does says nothing.
+The bars: checking the file takes less than a second. The writes for a stage that ends take at most half as long again
+as in a workflow of ten, also for a failing stage. This is measured without agents, and then with agents that end at
+once, as the supervisor's own share. If a failure stops the others, each of them is checked, which has no bar. All times
+are processor times, so that other load does not matter.
 """
 
 import asyncio
@@ -50,18 +50,18 @@ STAGES = 1_000
 SIZES = (10, 100, STAGES)
 ROUNDS = 5
 BAR_SECONDS = 1.0
-#: How much more a stage of the largest may take than one of the smallest.
+#: The largest allowed ratio of a stage's cost in the largest and in the smallest workflow.
 BAR_GROWTH = 1.5
-#: A disk's time for a write varies by ten, and hides what grows.
+#: A disk's time for a write varies tenfold and would hide growth.
 MEMORY = Path("/dev/shm")
-#: So many stages are at work when they fail, one after the other.
+#: The number of stages that run at the same time when they fail one after the other.
 FAILING = 8
 ENDS_WELL, FAILS = Verdict(status=Status.CLOSED), Verdict(status=Status.BLOCKED, reason="it failed")
 BODY = {"summary": "it is done", "files_changed": ["a.txt"], "status": "completed", "branch": "", "commit": ""}
 
 
 def main() -> int:
-    """Measure and print; 1 where a bar is not met."""
+    """Measure and print. Return 1 if a bar is missed."""
     rounds = max(3, int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS)
     met = [checking(rounds), *(keeping(name, shape, rounds) for name, shape in GROWING.items())]
     met += [failing(policy, rounds) for policy in ON_FAILURE]
@@ -70,7 +70,7 @@ def main() -> int:
 
 
 def checking(rounds: int) -> bool:
-    """From a file to the plan, in every shape and format."""
+    """Measure the time from a file to the plan, in every shape and format."""
     writers: dict[str, Callable[[Any], str]] = {"json": json.dumps, "toml": tomlkit.dumps, "yaml": yaml.safe_dump}
     met = True
     with tempfile.TemporaryDirectory() as folder:
@@ -93,7 +93,7 @@ def checking(rounds: int) -> bool:
 
 
 def keeping(name: str, shape: Callable[[int], dict[str, Any]], rounds: int) -> bool:
-    """What the store and the engine do for each stage, without an agent: claim, fill the prompt, settle, hand on."""
+    """Measure the work of store and engine per stage, without an agent: claim, fill the prompt, settle, hand on."""
     found: dict[int, float] = {}
     for size in SIZES:
         times = [asyncio.run(kept(shape(size))) for _ in range(max(rounds, 20 * SIZES[0] // size))]
@@ -102,7 +102,7 @@ def keeping(name: str, shape: Callable[[int], dict[str, Any]], rounds: int) -> b
 
 
 async def kept(flow: dict[str, Any]) -> float:
-    """Seconds for each stage of a workflow, from its claim to its being settled."""
+    """Return the seconds per stage of a workflow, from its claim to its settling."""
     with a_workflow(flow) as (fleet, context):
         lane, done, start = Lane(room=8, where=Filter(origins=(workflow_making.ORIGIN,))), 0, process_time()
         while claims := await context.store.call(fleet.store.claims.acquire, "bench", [lane], room=8, ttl=HOUR):
@@ -115,7 +115,7 @@ async def kept(flow: dict[str, Any]) -> float:
 
 
 def failing(policy: str, rounds: int) -> bool:
-    """What one more stage that fails costs: those that were to be stopped for it were stopped for an earlier one."""
+    """Measure the cost of one more failing stage. An earlier failure has already stopped the stages it affects."""
     found: dict[int, float] = {}
     for size in SIZES:
         flow = {**a_crowd(size), "on_failure": policy}
@@ -124,7 +124,7 @@ def failing(policy: str, rounds: int) -> bool:
 
 
 async def kept_failing(flow: dict[str, Any]) -> float:
-    """Seconds of a failing stage, after the first, of as many as are at work at the same time."""
+    """Return the seconds of a failing stage after the first, among the stages that run at the same time."""
     with a_workflow(flow) as (fleet, context):
         lane = Lane(room=FAILING, where=Filter(origins=(workflow_making.ORIGIN,)))
         first, *rest = await context.store.call(fleet.store.claims.acquire, "bench", [lane], room=FAILING, ttl=HOUR)
@@ -136,7 +136,7 @@ async def kept_failing(flow: dict[str, Any]) -> float:
 
 
 async def over(context: Context, claim: Claim, settled: Verdict = ENDS_WELL) -> None:
-    """Have a stage begin and end as the engine does, in as many transactions."""
+    """Begin and end a stage as the engine does, in as many transactions."""
     task = await staging.staged(context, claim)
     run = Run(id="", task_id=task.id, number=0, epoch=claim.epoch, owner="bench", started_at=context.now())
     run = await context.store.call(context.store.runs.begin, claim, run)
@@ -155,7 +155,7 @@ async def over(context: Context, claim: Claim, settled: Verdict = ENDS_WELL) -> 
 
 @contextmanager
 def a_workflow(flow: dict[str, Any]) -> Iterator[tuple[Fleet, Context]]:
-    """A home of its own in which this workflow was made, and what a supervisor there works with."""
+    """Create this workflow in a new home. Yield the home and the context of a supervisor."""
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
         home, repo = Home(str(Path(folder, "home"))), make_repository(Path(folder, "repo"))
         fleet = open_fleet(home, make=True)
@@ -173,7 +173,7 @@ def a_workflow(flow: dict[str, Any]) -> Iterator[tuple[Fleet, Context]]:
 
 
 def running() -> bool:
-    """The same with agents: what a supervisor itself uses of the processor for each stage, five rows side by side."""
+    """Measure the supervisor's processor time per stage with agents, for five rows side by side."""
     found: dict[int, float] = {}
     for size in SIZES:
         with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
@@ -186,7 +186,7 @@ def running() -> bool:
 
 
 def ran(home: Supervised, size: int, times: int) -> float:
-    """Seconds of the processor for each stage, over so many workflows of this size."""
+    """Return the processor seconds per stage, over this many workflows of a size."""
     home.fleet.cwd = make_repository(home.fleet.cwd / "repo")
     home.fleet.env |= {"FLEET_DEFAULT_EXECUTOR": CODER}
     home.set("supervisor.start_interval_seconds=0", "supervisor.claim_seconds=3600")
@@ -196,7 +196,7 @@ def ran(home: Supervised, size: int, times: int) -> float:
     file.write_text(json.dumps({"stages": stages}))
     home.start()
     assert home.process is not None
-    time.sleep(2)  # what a start costs is not a stage's
+    time.sleep(2)  # the cost of a start is not part of a stage
     before, began = used(home.process), perf_counter()
     for _ in range(times):
         made = json.loads(home.fleet.ok("workflow", "run", str(file), "--json"))
@@ -208,7 +208,7 @@ def ran(home: Supervised, size: int, times: int) -> float:
 
 
 def told(what: str, found: dict[int, float], *, has_bar: bool = True) -> bool:
-    """One line; whether it grows no more than it may."""
+    """Print one line. Return True if the growth is within its bar."""
     growth = found[SIZES[-1]] / found[SIZES[0]]
     each = ", ".join(f"{seconds * 1000:,.2f} ms of {size}" for size, seconds in found.items())
     met = growth <= BAR_GROWTH or not has_bar
@@ -218,7 +218,7 @@ def told(what: str, found: dict[int, float], *, has_bar: bool = True) -> bool:
 
 
 def measured(path: Path) -> float:
-    """Seconds from the file to the plan."""
+    """Return the seconds from the file to the plan."""
     start = process_time()
     plan = plan_from_file(str(path), known=Known(lambda coder: True))
     taken = process_time() - start
@@ -227,34 +227,34 @@ def measured(path: Path) -> float:
 
 
 def a_row(size: int) -> dict[str, Any]:
-    """One after the other."""
+    """Return a workflow whose stages run one after the other."""
     return {"stages": [stage(number, [number - 1] if number else []) for number in range(size)]}
 
 
 def in_layers(size: int) -> dict[str, Any]:
-    """Layers of twenty, each stage after all of the layer before."""
+    """Return a workflow of layers of twenty stages. Each stage depends on all of the previous layer."""
     needs = [[] if number < 20 else list(range(number // 20 * 20 - 20, number // 20 * 20)) for number in range(size)]
     return {"stages": [stage(number, found) for number, found in enumerate(needs)]}
 
 
 def after_two(size: int) -> dict[str, Any]:
-    """Each after the two before it."""
+    """Return a workflow whose stages each depend on the two before."""
     return {"stages": [stage(number, list(range(max(0, number - 2), number))) for number in range(size)]}
 
 
 def a_fan(size: int) -> dict[str, Any]:
-    """One, then very many, then one."""
+    """Return a workflow of one stage, then very many, then one."""
     inner = [stage(number, [0]) for number in range(1, size - 1)]
     return {"stages": [stage(0, []), *inner, stage(size - 1, list(range(1, size - 1)))]}
 
 
 def a_crowd(size: int) -> dict[str, Any]:
-    """Some that wait for nothing, and many behind them."""
+    """Return a workflow with a few independent stages, on which many others depend."""
     return {"stages": [stage(number, [number % FAILING] if number >= FAILING else []) for number in range(size)]}
 
 
 def stage(number: int, needs: list[int]) -> dict[str, Any]:
-    """A stage that says something about each of what it needs, up to five."""
+    """Return a stage whose prompt names up to five of its dependencies."""
     about = "\n".join(f"{{stage_{need}_summary}} {{stages.stage-{need}.files}}" for need in needs[:5])
     return {
         "name": f"stage-{number}",
@@ -266,9 +266,9 @@ def stage(number: int, needs: list[int]) -> dict[str, Any]:
 
 
 SHAPES = {"a row": a_row, "layers of 20": in_layers, "a fan": a_fan}
-#: Those in which a stage needs as many others, however many there are.
+#: The shapes in which the dependencies of a stage do not grow with the workflow.
 GROWING = {"a row": a_row, "after two": after_two, "a fan": a_fan}
-#: A stage whose agent, one of the tests' own, ends at once.
+#: A stage whose agent, a coder of the tests, ends at once.
 AT_ONCE = {"prompt_template": "do: ok", "executor": CODER, "no_changes": True}
 
 

@@ -1,9 +1,9 @@
 """Worktrees and terminals beside ai-fleet from PyPI: `python tests/bench/bench_worktrees.py [rounds]`.
 
-Each round does the same with both tools, one after the other, in repositories of 2,000 files made alike, with the same
-stub for an agent, and each command after a pause: as people type them, and so that what one tool does afterwards does
-not slow down the other. An agent runs when its program notes its start. Then the seed's own marks, with the real claude
-in its terminal and a scripted model that answers at once.
+Each round does the same with both tools in turn, in equal repositories of 2,000 files and with the same stub agent.
+Each command follows a pause, as when people type, so that the later work of one tool does not slow down the other. An
+agent runs when its program records its start. The last part measures the marks of ai-fleet's document, with the real
+claude in its terminal and a scripted model that answers at once.
 """
 
 import json
@@ -31,15 +31,15 @@ from model_server.network import ClosedNetwork  # noqa: E402
 from real.through_fleet import RealFleet  # noqa: E402
 from repositories import big_repository, run_git  # noqa: E402
 
-# Making files is most of what is measured, and a disk's time for it varies by ten: memory is the same for both tools.
+# Creating files is most of the work, and a disk's time for it varies tenfold. Memory is equal for both tools.
 MEMORY = Path("/dev/shm")
 if MEMORY.is_dir() and "TMPDIR" not in os.environ:
     tempfile.tempdir = str(MEMORY)
 
 ROUNDS = 5
-#: How often each tool starts the first agent of a new home.
+#: The number of times that each tool starts the first agent of a new home.
 FIRSTS = 5
-#: How many times as fast as ai-fleet each step must be; the others have no bar.
+#: The required speed of each step relative to ai-fleet. The other steps have no bar.
 BARS = {
     "create → agent runs": 1.5,
     "create → agent runs, the first of a home": 1.0,
@@ -51,7 +51,7 @@ CROWD, LOOKS = 50, 9
 #: Seconds before each command.
 REST = 3.0
 REPLY = "Here-is-the-reply"
-#: The seed document's marks, in seconds.
+#: The marks of ai-fleet's document, in seconds.
 FIRST_REPLY, FIVE_REPLIES = 10.0, 20.0
 
 Times = dict[str, list[float]]
@@ -69,7 +69,7 @@ class Row(NamedTuple):
 
 
 def main() -> int:
-    """Measure everything; the exit code says whether every bar is met."""
+    """Measure everything. Return 0 if every bar is met."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
     print(f"{'':<52} {'ai-fleet':>9} {'fleet':>9} {'ratio':>7} {'bar':>10}")
     oks = [tell(row) for row in beside(rounds)] + [tell(row) for row in replies()]
@@ -77,14 +77,14 @@ def main() -> int:
 
 
 def tell(row: Row) -> bool:
-    """Print one line; whether its bar is met."""
+    """Print one line. Return True if its bar is met."""
     verdict = "pass" if row.ok else "SHORT"
     print(f"{row.what:<52} {row.theirs:>9} {row.ours:>9} {row.ratio:>7} {row.bar:>10}  {verdict}", flush=True)
     return row.ok
 
 
 def beside(rounds: int) -> list[Row]:
-    """Both tools, round by round; the medians."""
+    """Measure both tools round by round. Return their medians."""
     theirs, ours, bare = Times(), Times(), []
     for _ in range(FIRSTS):
         with side_by_side() as pair:
@@ -103,7 +103,7 @@ def beside(rounds: int) -> list[Row]:
 
 
 def once(tool: Tool, branch: str) -> float:
-    """A first agent: whatever has to be started for it is started."""
+    """Return the seconds of creating a first agent, which includes the start of everything it needs."""
     time.sleep(REST)
     taken = tool.create(branch)
     tool.kill(branch)
@@ -111,7 +111,7 @@ def once(tool: Tool, branch: str) -> float:
 
 
 def a_round(tool: Tool, number: int) -> dict[str, float]:
-    """One of each, with nothing left of it."""
+    """Return the seconds of each step, done once and undone."""
     one, five, many = f"one-{number}", f"five-{number}", f"many-{number}"
     steps: dict[str, Callable[[], float]] = {
         "create → agent runs": lambda: tool.create(one),
@@ -131,7 +131,7 @@ def a_round(tool: Tool, number: int) -> dict[str, float]:
 
 
 def compared(what: str, theirs: list[float], ours: list[float]) -> Row:
-    """Both medians, and how many times faster ours is."""
+    """Return both medians and their ratio."""
     ratio, bar = median(theirs) / median(ours), BARS.get(what)
     told = f"{what}, median of {len(ours)}"
     words = "none" if bar is None else f">= {bar:g}x"
@@ -139,7 +139,7 @@ def compared(what: str, theirs: list[float], ours: list[float]) -> Row:
 
 
 def bare_worktree(pair: Pair, number: int) -> float:
-    """`git worktree add` by itself, in the repository that fleet works in; what it made is taken away again."""
+    """Return the seconds of `git worktree add` alone, in fleet's repository. The worktree is removed again."""
     repo = pair.fleet.repo
     place, branch = repo.parent / f"bare-{number}", f"bare-{number}"
     began = time.monotonic()
@@ -150,14 +150,14 @@ def bare_worktree(pair: Pair, number: int) -> float:
 
 
 def against_git(ours: Times, bare: list[float]) -> Row:
-    """How long `create` takes beside git alone."""
+    """Return the time of `create` beside git alone."""
     alone, taken = median(bare), median(ours["create → agent runs"])
     what = f"create against git worktree add ({seconds(alone)})"
     return Row(what, "", seconds(taken), f"{taken / alone:.1f}x", "none", ok=True)
 
 
 def list_with_many(fleet: Fleet) -> Row:
-    """What `list` takes with fifty agents, against what it takes with one."""
+    """Return the time of `list` with fifty agents, beside its time with one."""
     fleet.create("five-alone")
     alone = median(fleet.show(1) for _ in range(LOOKS))
     fleet.fanout(CROWD - 1, "five-more")
@@ -168,7 +168,7 @@ def list_with_many(fleet: Fleet) -> Row:
 
 
 def replies() -> list[Row]:
-    """The real claude's screen: from typing the command to its reply standing there."""
+    """Measure the real claude: the time from the command to the reply on its screen."""
     with tempfile.TemporaryDirectory() as folder, ClosedNetwork() as network, ModelServer(network.listener) as server:
         scenario = server.scenario([Turn(text=REPLY)], name="bench", per_conversation=True)
         home = RealFleet(Path(folder), network, "claude", scenario)
@@ -194,7 +194,7 @@ def replies() -> list[Row]:
 
 
 def until_replied(home: RealFleet, *words: str) -> float:
-    """Seconds from the command to the reply on every screen it made."""
+    """Return the seconds from the command to the reply on every screen that it created."""
     began = time.monotonic()
     told = json.loads(home.fleet.ok(*words, "--json"))
     keys = {agent["task"] for agent in (told if isinstance(told, list) else [told])}
@@ -211,13 +211,13 @@ def until_replied(home: RealFleet, *words: str) -> float:
 
 
 def screen(home: RealFleet, session: str) -> str:
-    """What a session's terminal shows."""
+    """Return the text of a session's terminal."""
     words = ["tmux", "-L", "fleet", "capture-pane", "-p", "-t", f"={session}:"]
     return subprocess.run(words, env=home.fleet.env, capture_output=True, text=True).stdout
 
 
 def seconds(taken: float) -> str:
-    """A time as people read it."""
+    """Return a time in words."""
     return f"{taken:.2f} s" if taken >= 1 else f"{taken * 1000:.0f} ms"
 
 

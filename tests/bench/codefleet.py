@@ -1,7 +1,7 @@
-"""Servers that give work to agents over MCP, driven by the same client, with the same stub for an agent.
+"""Servers that give work to agents over MCP, used by the same client with the same stub agent.
 
-codefleet comes from PyPI, as its lock beside this file says: with the last SDK that it works with. The stub is a
-`codex` on PATH that writes one file, hands in a result where either of them looks for it, and ends.
+codefleet comes from PyPI with the last SDK that it works with, as pinned in the lock beside this file. The stub is a
+`codex` on PATH that writes one file, hands in a result for both servers, and ends.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ echo '{"type": "turn.completed", "usage": {"input_tokens": 1, "output_tokens": 1
 
 
 class Server:
-    """One of the two, in a home and with repositories of its own."""
+    """One of the two servers, with its own home and repositories."""
 
     name = ""
 
@@ -66,7 +66,7 @@ class Server:
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[Client]:
-        """Its server, with a client."""
+        """Run the server and yield its client."""
         command, *args = self.argv
         server = StdioServerParameters(command=command, args=args, env=self.program.env, cwd=str(self.base))
         with (self.base / "server.err").open("a") as errors:
@@ -74,7 +74,10 @@ class Server:
                 yield client
 
     async def finish(self, client: Client, files: int, count: int) -> tuple[float, int]:
-        """Seconds from asking for so many workers to the last of them on record as finished; how many were not."""
+        """Create this many workers.
+
+        Return the seconds until all are recorded as finished, and the number of stuck ones.
+        """
         began = time.monotonic()
         order = {"repo_path": str(self.repos[files]), "prompt": "write a file", "executor": "codex"}
         made = await asyncio.gather(
@@ -87,15 +90,15 @@ class Server:
         return time.monotonic() - began, sum(found.get(key) != "succeeded" for key in ids)
 
     async def until_over(self, client: Client, ids: set[str], deadline: float) -> dict[str, str]:
-        """Wait as its users do: what each came to."""
+        """Wait for workers as users of the server do. Return the final status of each."""
         raise NotImplementedError
 
     def stop(self) -> None:
-        """End what it left."""
+        """End everything that the server left."""
 
 
 class Codefleet(Server):
-    """codefleet: its users ask again and again."""
+    """codefleet, whose users poll."""
 
     name = "codefleet"
 
@@ -117,7 +120,7 @@ class Codefleet(Server):
     async def until_over(self, client: Client, ids: set[str], deadline: float) -> dict[str, str]:
         found: dict[str, str] = {}
         quiet = time.monotonic()
-        # A worker that ended before it was noted to run is shown as running for ever: it is given up on.
+        # codefleet shows a worker as running forever if it ended before its start was recorded. Give up on it.
         while len(found) < len(ids) and time.monotonic() < min(deadline, quiet + 20):
             listed = await call(client, "list_workers", {"limit": len(ids)})
             now = {each["worker_id"]: each["status"] for each in listed["workers"] if each["status"] in OVER}
@@ -128,7 +131,7 @@ class Codefleet(Server):
 
 
 class Fleet(Server):
-    """This fleet, the installed program: its users wait."""
+    """This fleet, as the installed program, whose users wait."""
 
     name = "fleet"
 
@@ -148,7 +151,7 @@ class Fleet(Server):
 
 
 async def call(client: Client, name: str, given: dict[str, Any]) -> dict[str, Any]:
-    """What a tool answers."""
+    """Return the answer of a tool."""
     done = await client.call_tool(name, given, read_timeout_seconds=PATIENCE)
     found: dict[str, Any] = json.loads(done.content[0].text)  # type: ignore[union-attr]
     return found
