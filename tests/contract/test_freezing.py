@@ -204,7 +204,7 @@ async def test_frozen_process_is_stopped_again_when_another_program_continues_it
 
 
 @asynchronous
-async def test_a_frozen_tree_can_be_killed(launcher: Launcher, folder: str) -> None:
+async def test_frozen_tree_can_be_killed(launcher: Launcher, folder: str) -> None:
     token = a_token()
     agent = await started(launcher, folder, "hostile", "stay", token)
     launcher.freeze([folder])

@@ -125,7 +125,7 @@ def test_reader_ends_when_it_is_idle(scene: Scene, keeping: None, monkeypatch: p
     assert gits() == []
 
 
-def test_reader_asked_longest_ago_ends_when_there_are_too_many(
+def test_least_recently_used_reader_ends_when_there_are_too_many(
     tmp_path: Path, keeping: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(name_readers, "MOST", 1)

@@ -117,7 +117,7 @@ def test_older_database_is_upgraded_when_requested(old: Path) -> None:
 
 
 @pytest.mark.usefixtures("newer_fleet")
-def test_an_upgrade_keeps_one_copy_when_it_replaces_an_earlier_one(old: Path) -> None:
+def test_upgrade_keeps_one_copy_when_it_replaces_an_earlier_one(old: Path) -> None:
     """The copy has the previous schema with all its data and is private. A killed upgrade leaves no draft."""
     copy = Path(f"{old}.schema-{SCHEMA_VERSION}")
     for name in (f"{old}.schema-3", f"{copy}.new"):
@@ -132,7 +132,7 @@ def test_an_upgrade_keeps_one_copy_when_it_replaces_an_earlier_one(old: Path) ->
 
 
 @pytest.mark.usefixtures("newer_fleet")
-def test_an_upgrade_keeps_its_first_copy_when_it_goes_on_after_a_kill(old: Path) -> None:
+def test_upgrade_keeps_its_first_copy_when_it_continues_after_a_kill(old: Path) -> None:
     folder = Path(named_sql.FOLDER) / "sqlite"
     whole = (folder / f"{NEW:04}_anew.sql").read_text("utf-8")
     (folder / f"{NEW:04}_anew.sql").write_text("create nonsense;", "utf-8")
@@ -145,14 +145,14 @@ def test_an_upgrade_keeps_its_first_copy_when_it_goes_on_after_a_kill(old: Path)
 
 
 @pytest.mark.usefixtures("newer_fleet")
-def test_an_upgrade_changes_nothing_when_the_database_cannot_be_copied(old: Path) -> None:
+def test_upgrade_changes_nothing_when_the_database_cannot_be_copied(old: Path) -> None:
     Path(f"{old}.schema-{SCHEMA_VERSION}.new").mkdir()
     with pytest.raises(StoreFault, match="cannot be copied"):
         SqliteStore(str(old), migrate=True)
     assert version(old) == SCHEMA_VERSION
 
 
-def test_an_older_fleet_names_the_way_back_when_a_newer_one_upgraded(
+def test_older_fleet_names_the_way_back_when_a_newer_one_upgraded(
     old: Path, newer_fleet: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     SqliteStore(str(old), migrate=True).close()

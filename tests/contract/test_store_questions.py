@@ -56,7 +56,7 @@ def test_repeated_question_is_stored_once_while_it_is_open(store: Store) -> None
     assert store.questions.find(unanswered=True) == [second, *others]
 
 
-def test_the_first_answer_wins(store: Store, clock: FakeClock) -> None:
+def test_first_answer_wins(store: Store, clock: FakeClock) -> None:
     question = a_question("t")
     store.questions.ask(question)
     clock.advance(MINUTE)
@@ -67,7 +67,7 @@ def test_the_first_answer_wins(store: Store, clock: FakeClock) -> None:
     assert store.questions.get(question.id) == answered
 
 
-def test_an_empty_answer_is_an_answer(store: Store) -> None:
+def test_empty_answer_is_an_answer(store: Store) -> None:
     question = a_question("t")
     store.questions.ask(question)
     assert store.questions.answer(question.id, "", by="").answer == ""

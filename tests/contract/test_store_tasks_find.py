@@ -300,7 +300,7 @@ def test_descendants_are_found_at_any_depth_and_children_at_one(store: Store) ->
     assert store.tasks.find(Filter(under="nope")) == []
 
 
-def test_a_task_with_two_parents_is_found_under_each(store: Store) -> None:
+def test_task_with_two_parents_is_found_under_each(store: Store) -> None:
     store.tasks.add(a_task(id="fleet-fits"))
     under("fleet-one", "fleet-fits")(store)
     under("fleet-two", "fleet-fits", defer_until=LATER)(store)

@@ -102,7 +102,7 @@ def test_permissions_are_skipped_only_when_ordered_and_also_as_root() -> None:
 
 
 @pytest.mark.parametrize("text", ["a\nb", 'say "hi"', "ü\u2028\udfff", ""])
-def test_a_message_is_one_line_of_json(text: str) -> None:
+def test_message_is_one_line_of_json(text: str) -> None:
     line = CLAUDE.message(text)
     assert line.endswith("\n") and line.count("\n") == 1 and line.isascii()
     said = json.loads(line)
@@ -352,7 +352,7 @@ def test_result_that_lacks_a_field_is_not_good(name: str) -> None:
         ({"subtype": "error_max_budget_usd", "errors": 5}, "error_max_budget_usd"),
     ],
 )
-def test_a_failed_result_says_why(changes: dict[str, Any], text: str) -> None:
+def test_failed_result_says_why(changes: dict[str, Any], text: str) -> None:
     assert CLAUDE.parse(json.dumps(a_result(is_error=True, result=None, **changes)))[-1].text.startswith(text)
 
 

@@ -104,7 +104,7 @@ def test_end_not_chosen_by_the_model_is_a_bad_last_word(message: dict[str, Any],
     assert ended(**message) == [Event(kind=Kind.RESULT, ok=False, text=text)]
 
 
-def test_the_last_message_is_the_last_word() -> None:
+def test_last_message_is_the_last_word() -> None:
     earlier = {**ANSWER, "stopReason": "error", "errorMessage": "401 no"}
     assert said(type="agent_end", messages=[earlier, ANSWER]) == [Event(kind=Kind.RESULT, ok=True, text="done")]
     assert said(type="agent_end", messages=[]) == said(type="agent_end") == []

@@ -28,7 +28,7 @@ def test_missing_or_unknown_field_is_refused(values: dict[str, int]) -> None:
         Point(**values)
 
 
-def test_a_record_is_frozen() -> None:
+def test_record_is_frozen() -> None:
     with pytest.raises(AttributeError, match="frozen"):
         Point(x=1).x = 2  # type: ignore[misc]
     with pytest.raises(AttributeError, match="frozen"):

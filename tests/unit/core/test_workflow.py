@@ -56,6 +56,6 @@ def test_invalid_plan_is_refused(text: str) -> None:
         plan_in(text)
 
 
-def test_an_unknown_stage_is_named() -> None:
+def test_unknown_stage_is_named() -> None:
     with pytest.raises(BadInput, match="workflow 'ship it' has no stage 'nope'"):
         a_rich_plan().stage("nope")

@@ -165,7 +165,7 @@ def growth(path: Path) -> tuple[int, int, str]:
     return int(kib), int(count), last
 
 
-def test_a_line_of_a_hundred_megabytes_takes_little_memory(tmp_path: Path) -> None:
+def test_line_of_a_hundred_megabytes_takes_little_memory(tmp_path: Path) -> None:
     path = tmp_path / "out"
     with path.open("wb") as file:
         for _ in range(100):

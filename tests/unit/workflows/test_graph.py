@@ -25,7 +25,7 @@ def test_two_cycles_are_two_faults() -> None:
     assert len([each for each in found if "in a circle:" in each]) == 2
 
 
-def test_a_stage_cannot_depend_on_itself() -> None:
+def test_stage_cannot_depend_on_itself() -> None:
     assert messages(a_stage("a", "a")) == ["stages depend on each other in a circle: a → a"]
 
 

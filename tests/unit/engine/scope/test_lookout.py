@@ -20,7 +20,7 @@ OTHER = TREE.replace("fix-login", "other")
 RECORDINGS = Path(__file__).parents[3] / "recordings"
 
 
-def test_the_corpus_is_large_enough() -> None:
+def test_corpus_is_large_enough() -> None:
     assert len(set(HONEST)) >= 150
     assert len(set(CERTAIN)) + len(set(DOUBTFUL)) >= 120
 
@@ -86,7 +86,7 @@ TOOLS: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("tool", "data"), TOOLS)
-def test_the_tools_of_all_coders_are_read(tool: str, data: dict[str, Any]) -> None:
+def test_tools_of_all_coders_are_read(tool: str, data: dict[str, Any]) -> None:
     assert len(seen(use(tool=tool, **data)).strayed) == 1
 
 

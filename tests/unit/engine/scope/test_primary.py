@@ -69,7 +69,7 @@ def test_change_of_the_main_checkout_is_reported(place: Place, change: Callable[
     assert said in found[0]
 
 
-def test_other_staged_text_is_told_when_the_index_looks_untouched(place: Place) -> None:
+def test_staged_change_is_found_when_the_index_looks_untouched(place: Place) -> None:
     index = place.top / ".git" / "index"
     _write(place.top, "file1.txt", "one\n")
     run_git(place.top, "add", "file1.txt")
