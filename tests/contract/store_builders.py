@@ -34,7 +34,7 @@ def a_run(**changes: Any) -> Run:
 
 
 def a_question(task_id: str, text: str = "red or blue?", *, asked_at: datetime = NOON, **changes: Any) -> Question:
-    """What an agent wants to know."""
+    """Return a question of an agent."""
     given = {"id": f"q-{next(_numbers):06}", **changes}
     return Question(task_id=task_id, text=text, asked_at=asked_at, **given)
 

@@ -152,7 +152,7 @@ def test_bd_reclaims_only_unrenewed_tasks(tmp_path: Path) -> None:
     while not reclaimed:
         assert time.monotonic() < deadline
         assert len(store.claims.renew([kept], ttl=HOUR)) == 1
-        time.sleep(10)  # as a supervisor does
+        time.sleep(10)  # as often as a supervisor does
         reclaimed = [str(each) for each in bd(store, "reclaim", "--older-than", "0s")["reclaimed"] or ()]
     assert len(reclaimed) == 1 and left.task.id in reclaimed[0]
     assert (shown(store, kept), shown(store, left)) == (("in_progress", "host"), ("open", ""))

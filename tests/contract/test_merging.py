@@ -176,7 +176,7 @@ def test_commits_are_returned_oldest_first_with_or_without_merges(place: Place) 
     assert {each.subject for each in found} == {"work on one", "change theirs.txt"}
 
 
-# Many at once
+# Many branches at once
 
 
 class Looks:

@@ -150,7 +150,7 @@ def test_checkout_goes_back_when_its_branch_moved_meanwhile(place: Place) -> Non
     assert entries(place.home) == [] and not list((place.top / ".git").glob("**/*.lock"))
 
 
-# Changed in so many ways
+# Ways to change a checkout
 
 
 def modified(top: Path) -> None:

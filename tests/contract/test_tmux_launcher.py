@@ -312,7 +312,7 @@ async def test_name_that_tmux_would_change_is_refused(launcher: TmuxLauncher, fo
 
 @asynchronous
 async def test_failed_start_says_why_and_leaves_nothing(launcher: TmuxLauncher, folder: str) -> None:
-    os.makedirs(f"{folder}/control/x")  # so that the socket cannot be made  # noqa: PTH103
+    os.makedirs(f"{folder}/control/x")  # prevents the socket  # noqa: PTH103
     with pytest.raises(FleetError, match=r"cannot start an agent in .*: Is a directory"):
         await launcher.start(folder, scripted("end", 0))
     assert not launcher.is_alive(folder) and "spec.json" not in inside(folder)

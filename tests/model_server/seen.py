@@ -93,7 +93,7 @@ def without_secrets(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def plain_path(target: str) -> str:
-    """The path of a request's target."""
+    """Return the path of a request's target."""
     return urlsplit(target).path
 
 

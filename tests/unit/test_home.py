@@ -123,7 +123,7 @@ def test_dangling_link_is_refused(home: Home) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
 def test_home_of_another_user_is_refused() -> None:
     code = "import os, sys; from fleet.home import Home; os.setuid(1234); Home(sys.argv[1]).check()"
-    with tempfile.TemporaryDirectory() as folder:  # pytest's own folders are closed to others
+    with tempfile.TemporaryDirectory() as folder:  # pytest's folders are private
         Path(folder).chmod(0o755)
         done = subprocess.run([sys.executable, "-c", code, folder], capture_output=True, text=True)
     assert "HomeRefused" in done.stderr and "belongs to another user (uid 0)" in done.stderr

@@ -260,7 +260,7 @@ class World:
         if self.agents or self.unheard or self.waits(HEADLESS, INTERACTIVE) or not self.is_up:
             self.at(self.clock() + self.ttl / 3, self.renew)
 
-    # What happens to it
+    # Events
 
     def crash(self) -> None:
         """Kill the supervisor: it forgets everything, and its agents live on."""
@@ -308,7 +308,7 @@ class World:
         self.uncounted[key] += 1
         self.wake(self.clock())
 
-    # What must be true in the end
+    # Invariants at the end
 
     def check(self) -> None:
         assert not self.agents and not self.claims and not self.unheard

@@ -102,7 +102,7 @@ def test_alarm_reason_is_readable(seen: Facts, seconds: float, reason: str) -> N
 @pytest.mark.parametrize(
     ("seen", "now", "seconds"),
     [
-        (SILENT_START, 0, 90),  # is there a transcript, is it using CPU?
+        (SILENT_START, 0, 90),  # to look for a transcript and for CPU use
         (SILENT_START, 90, 30),
         (facts(), 1, 90),
         (facts(), 31, 60),
