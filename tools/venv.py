@@ -1,8 +1,8 @@
 """Create the environment of the Makefile: a venv in a cache outside of the checkout, filled from the lock.
 
 `venv.py` creates the environment unless it exists. `venv.py --path` prints its path. `venv.py --program NAME LOCK`
-creates a separate one for a program and prints the path of the program. This module uses only the standard library, and
-no syntax that an old Python cannot parse, so that it can report an old Python.
+creates a separate one for a program and prints the path of the program. This module uses only the standard library. It
+has no syntax that an old Python cannot parse, so that it can report an old Python.
 """
 
 import contextlib

@@ -1,9 +1,9 @@
 """The overhead of fleet in a run of the real claude: `python tests/bench/bench_real_claude.py [pairs]`.
 
 The model is scripted and answers at once, so that little hides the overhead. Each pair is one task through an idle
-supervisor and one run of the same program without fleet, one right after the other. The time through fleet is from the
-return of `bd create` to the closed task. The bare program has the same arguments, environment and prompt. On a busy
-machine pairs differ widely. The time that fleet works before claude begins and after it ends differs little.
+supervisor and one run of the same program alone. The two runs follow each other directly. The time through fleet is
+from the return of `bd create` to the closed task. The bare program has the same arguments, environment and prompt. On a
+busy machine pairs differ widely. The time that fleet works before claude begins and after it ends differs little.
 """
 
 import json

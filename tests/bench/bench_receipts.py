@@ -1,7 +1,7 @@
 """The time of the receipt of a long run: `python tests/bench/bench_receipts.py [rounds]`. The bar: under a second.
 
-The run has 10,000 events, 500 changed files and a result.json that claims them, in a worktree of a repository of 2,000
-files. The time covers everything between the end of the agent and its receipt, except for the verify command.
+The run has 10,000 events, 500 changed files and a result.json that claims them. Its worktree is of a repository of
+2,000 files. The time covers everything between the end of the agent and its receipt, except for the verify command.
 """
 
 import json

@@ -1,8 +1,8 @@
 """Worktrees and terminals beside ai-fleet from PyPI: `python tests/bench/bench_worktrees.py [rounds]`.
 
 Each round does the same with both tools in turn, in equal repositories of 2,000 files and with the same stub agent.
-Each command follows a pause, as when people type, so that the later work of one tool does not slow down the other. An
-agent runs when its program records its start. The last part measures the marks of ai-fleet's document, with the real
+Each command follows a pause, as when people type. The later work of one tool then does not slow down the other. An
+agent runs when its program records its start. The last part measures the marks of ai-fleet's document. It uses the real
 claude in its terminal and a scripted model that answers at once.
 """
 

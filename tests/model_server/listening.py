@@ -18,7 +18,7 @@ LARGEST = 64 * 1024 * 1024
 
 PREFIX = re.compile(r"/s/([^/]+)(/.*)?")
 
-#: A function that finds the id and script of a scenario, by the name in the path or by the key of the request.
+#: A function that finds the id and script of a scenario, by the path or by the key of a request.
 Find = Callable[[str, str], tuple[str, Script] | None]
 
 

@@ -99,7 +99,7 @@ def test_short_fault_is_left_to_claude(fault: Fault, real: Real, server: ModelSe
 
 
 def test_refusal_without_an_end_slows_the_account_and_the_session_resumes(real: Real, server: ModelServer) -> None:
-    # Claude gives up at once if it would have to wait for more than a minute, and does not say for how long.
+    # Claude gives up at once if it would have to wait for more than a minute. It does not report the time.
     refused = Turn(fault=Fault.RATE_LIMITED, retry_after=3600)
     home, key = started(real, server, BEGIN, refused, DONE)
     task = home.done(key)
