@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from fleet.core.jsontext import decode, encode
 from fleet.core.record import Record
 
@@ -46,6 +48,7 @@ class Rules(Record):
         return encode(said) if said else ""
 
 
+@functools.lru_cache(maxsize=256)  # a supervisor asks again and again of each task at work
 def rules_in(text: str) -> Rules:
     """Return the rules that a task carries. A number out of bounds becomes the nearest bound. Raises ValueError."""
     if not text:
