@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from pathlib import Path
@@ -114,9 +115,17 @@ def _description(task: Task) -> str:
 
 def _template(home: Home, name: str) -> str:
     """Return the user's template of this name, else fleet's."""
-    own = Path(home.template(name))
-    source = own if own.is_file() else TEMPLATES / name
-    with source.open(encoding="utf-8", errors="replace") as file:
+    own = home.template(name)
+    return _read_template(own) if os.path.isfile(own) else _own_template(name)  # noqa: PTH113
+
+
+@functools.cache
+def _own_template(name: str) -> str:
+    return _read_template(str(TEMPLATES / name))
+
+
+def _read_template(path: str) -> str:
+    with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
         return file.read(LONGEST_TEMPLATE)
 
 
