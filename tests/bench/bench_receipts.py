@@ -111,7 +111,7 @@ def prepared(folder: Path) -> tuple[Home, Work, Ended]:
         notes=json.dumps({"admin": added.admin}),
     )
     work = Work(home, space)
-    work.take_index(added.admin)
+    work.take_index(added.admin, added.commit)
     run = Run(
         id=f"{TASK}/1", task_id=TASK, number=1, epoch=1, owner="bench", started_at=clock.now(), workspace=path,
         branch="work", base_commit=base, tool_calls=EVENTS // 3, events=EVENTS,

@@ -11,10 +11,15 @@ from typing import Any
 import pytest
 
 from contract.worktree_builders import BRANCH, Scene, write
+from fleet.core.clock import now
 from fleet.core.errors import FleetError
+from fleet.core.run import Run
+from fleet.core.workspace import Workspace
+from fleet.engine.evidence.tree import of_worktree
+from fleet.engine.work import Work
 from fleet.workspaces import snapshot
-from fleet.workspaces.leftovers import Leftover, commit_leftovers
-from fleet.workspaces.snapshot import Snapshot
+from fleet.workspaces.leftovers import Leftover, commit_leftovers, leftover_subject
+from fleet.workspaces.snapshot import Snapshot, note_taken_over
 from repositories import commit, make_repository, run_git
 from supervised import small_disk
 
@@ -286,3 +291,88 @@ def test_branch_is_left_alone_when_it_moves_meanwhile(scene: Scene, monkeypatch:
     monkeypatch.setattr(Snapshot, "take", and_the_branch_moves)
     left = leave(scene)
     assert (left.commit, left.why_not) == (None, f"branch {BRANCH} moved meanwhile")
+
+
+def take_index_over(scene: Scene) -> None:
+    """Begin as a run does: with the index of the new worktree."""
+    Path(scene.index_file).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(scene.admin / "index", scene.index_file)
+    note_taken_over(scene.index_file, scene.base)
+
+
+@pytest.mark.parametrize("is_split", [False, True])
+def test_leftovers_are_committed_with_the_index_of_a_new_worktree(scene: Scene, is_split: bool) -> None:
+    if is_split:  # its other half is not beside the copy
+        scene.git("update-index", "--split-index")
+    take_index_over(scene)
+    write(scene.work / "file1.txt", "changed")
+    (scene.work / "file2.txt").unlink()
+    write(scene.work / "new.txt", "new")
+    assert leave(scene).files == ("file1.txt", "file2.txt", "new.txt")
+    changes = run_git(scene.top, "diff", "--name-status", scene.base, BRANCH).split("\n")
+    assert changes == ["M\tfile1.txt", "D\tfile2.txt", "A\tnew.txt"]
+
+
+def test_commits_of_the_agent_stay_when_the_index_is_of_an_older_commit(scene: Scene) -> None:
+    take_index_over(scene)
+    write(scene.work / "forced.db", "an ignored file, committed by force")
+    scene.git("add", "--force", "forced.db")
+    scene.git("commit", "--quiet", "--message=by the agent")
+    write(scene.work / "two.txt", "two")
+    assert leave(scene).files == ("two.txt",)
+    assert run_git(scene.top, "ls-tree", "--name-only", BRANCH).split()[-2:] == ["forced.db", "two.txt"]
+
+
+@pytest.mark.parametrize("by_fleet", [True, False])
+def test_index_that_changed_since_is_read_into_again(scene: Scene, by_fleet: bool) -> None:
+    take_index_over(scene)
+    write(scene.work / "cache" / "x", "x")
+    if by_fleet:
+        Snapshot(scene.view, scene.place(), scene.index_file).tree(scene.base)
+    else:
+        scene.view.git("update-index", "--add", "cache/x", tree=str(scene.work), index=scene.index_file)
+    write(scene.work / ".gitignore", "cache/\n")
+    assert leave(scene).files == (".gitignore",)
+    assert "cache" not in run_git(scene.top, "ls-tree", "--name-only", BRANCH).split()
+
+
+def work_of_a_run(scene: Scene) -> tuple[Work, Run]:
+    space = Workspace(
+        task_id="fleet-1",
+        repo=str(scene.top),
+        common=scene.repository.common,
+        path=str(scene.work),
+        branch=BRANCH,
+        base_commit=scene.base,
+        made_at=now(),
+    )
+    run = Run(id="fleet-1/1", task_id="fleet-1", number=1, epoch=1, owner="test", started_at=now())
+    return Work(scene.home, space), run
+
+
+def leave_by(run: Run, scene: Scene) -> Leftover:
+    return commit_leftovers(scene.home, scene.view, scene.place(), scene.index_file, leftover_subject(run.id))
+
+
+def test_evidence_names_the_commit_of_leftovers_as_git_does(scene: Scene) -> None:
+    work, run = work_of_a_run(scene)
+    write(scene.work / "new.txt", "new")
+    left = leave_by(run, scene)
+    told = of_worktree(work, run, committed=True, left=left)
+    (listed,) = of_worktree(work, run, committed=True).commits
+    listed = listed.replace(at=listed.at.replace("Z", "+00:00"))  # newer versions of git shorten UTC
+    assert (told.commits, told.count, told.tip) == ((listed,), 1, scene.tip())
+
+
+@pytest.mark.parametrize("is_later", [True, False])
+def test_evidence_names_the_commits_of_the_agent_beside_leftovers(scene: Scene, is_later: bool) -> None:
+    work, run = work_of_a_run(scene)
+    if not is_later:
+        commit(scene.work, "own.txt", "own")
+    write(scene.work / "new.txt", "new")
+    left = leave_by(run, scene)
+    if is_later:
+        commit(scene.work, "own.txt", "own")
+    told = of_worktree(work, run, committed=True, left=left)
+    assert [each.subject for each in told.commits if each.id != left.commit] == ["change own.txt"]
+    assert (told.count, told.commits[0].id) == (2, scene.tip())

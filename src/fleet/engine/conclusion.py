@@ -23,7 +23,7 @@ from fleet.engine.staging import is_cut_short
 from fleet.engine.trusting import changed_repository
 from fleet.engine.work import Work
 from fleet.engine.workplace import is_there
-from fleet.workspaces.leftovers import commit_leftovers
+from fleet.workspaces.leftovers import commit_leftovers, leftover_subject
 from fleet.workspaces.repository import RepositoryGone, refuse_gone
 from fleet.workspaces.trust import stamp
 from fleet.workspaces.worktree import state_of
@@ -118,7 +118,7 @@ async def _of_worktree(context: Context, live: Live, task: Task, outcome: Outcom
     left = None if goes_on else await asyncio.to_thread(_commit, live, work)
     if left is not None:
         _note_left(live, left)
-    found, size = await asyncio.to_thread(_measured, live, work, task, found, not goes_on)
+    found, size = await asyncio.to_thread(_measured, live, work, task, found, left)
     live.run = live.run.replace(diff_files=size.files, diff_added=size.added, diff_removed=size.removed)
     return found if found.tree.tip else found.replace(missing=f"its branch {live.workspace.branch} is gone")
 
@@ -180,16 +180,15 @@ def _planted(view: View, began: float) -> list[str]:
 
 
 def _commit(live: Live, work: Work) -> Leftover:
-    words = f"fleet: what {live.run.id} left uncommitted"
-    return commit_leftovers(work.home, work.view, work.place, work.index, words)
+    return commit_leftovers(work.home, work.view, work.place, work.index, leftover_subject(live.run.id))
 
 
-def _measured(live: Live, work: Work, task: Task, found: Gathered, committed: bool) -> tuple[Gathered, DiffSize]:
+def _measured(live: Live, work: Work, task: Task, found: Gathered, left: Leftover | None) -> tuple[Gathered, DiffSize]:
     """Return the evidence with the changed files compared to the claims, and the size of the diff.
 
-    Raises FleetError, OSError.
+    `left` is None if nothing was to be committed. Raises FleetError, OSError.
     """
-    tree = of_worktree(work, live.run, committed=committed)
+    tree = of_worktree(work, live.run, committed=left is not None, left=left)
     return compared(found, live, task, tree), size_of(work, tree)
 
 

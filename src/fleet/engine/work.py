@@ -16,7 +16,7 @@ from fleet.workspaces.ignored import SKIPPED, find_ignored
 from fleet.workspaces.place import Place
 from fleet.workspaces.repository import Repository
 from fleet.workspaces.saving import save
-from fleet.workspaces.snapshot import Snapshot
+from fleet.workspaces.snapshot import Snapshot, note_taken_over
 from fleet.workspaces.view import View
 
 if TYPE_CHECKING:
@@ -61,11 +61,12 @@ class Work:
             index=(index[0], index[1]) if index else None,
         )
 
-    def take_index(self, admin: str) -> None:
-        """Start with the index that git just created. It knows every file, and no agent has worked there yet."""
+    def take_index(self, admin: str, commit: str) -> None:
+        """Start with the index that git created when it checked out a commit. No agent has worked there yet."""
         with contextlib.suppress(OSError):  # only an optimization
             shutil.copyfile(os.path.join(admin, "index"), self.index)  # noqa: PTH118
             os.chmod(self.index, 0o600)  # noqa: PTH101
+            note_taken_over(self.index, commit)
 
     def note_made(self, copied: Iterable[str]) -> None:
         """Record the ignored files that setup put into the worktree. They are not saved while they are unchanged."""

@@ -312,7 +312,7 @@ class _Opening:
             base_commit=leased.base_commit,
             made=tip in (None, leased.base_commit) and leased.made_branch,
         )
-        Work(home, leased).take_index(made.admin)
+        Work(home, leased).take_index(made.admin, made.commit)
         log.info("made %s on %s", leased.path, leased.branch)
         copied = copy_in(repository.top, leased.path, self._settings.setup.credential_files)
         return Furnished(made.admin, copied)

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import os
 import stat
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from fleet.core.record import Record
 from fleet.files import atomic_write
-from fleet.workspaces.commits import make_commit, tree_of
+from fleet.workspaces.commits import FLEET, make_commit, tree_of
 from fleet.workspaces.git import GitFault
 from fleet.workspaces.listing import LeftOut
 from fleet.workspaces.place import LONGEST, read_plain
@@ -30,9 +31,16 @@ class Leftover(Record):
     """What happened to the files that a run left uncommitted."""
 
     commit: str | None = None  # None if nothing was left or nothing could be committed
+    parent: str = ""  # of that commit
+    at: str = ""  # when the commit was made, as git shows it
     files: tuple[str, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     why_not: str = ""  # why the files were not committed
+
+
+def leftover_subject(run_id: str) -> str:
+    """Return the subject of the commit that holds what a run left."""
+    return f"fleet: what {run_id} left uncommitted"
 
 
 def commit_leftovers(home: Home, view: View, place: Place, index_file: str, message: str) -> Leftover:
@@ -61,7 +69,9 @@ def _refusal(place: Place) -> str:
 
 
 def _commit(home: Home, view: View, place: Place, taken: Taken, tip: str, index_file: str, message: str) -> Leftover:
-    made = make_commit(view, taken.tree, (tip,), message)
+    now = datetime.now().astimezone().replace(microsecond=0)
+    author = FLEET.replace(at=f"{now.timestamp():.0f} {now:%z}")
+    made = make_commit(view, taken.tree, (tip,), message, author=author, committer=author)
     with locked(home, view.repository):
         try:
             view.git("update-ref", "-m", SAID, f"refs/heads/{place.branch}", made, tip)
@@ -70,7 +80,7 @@ def _commit(home: Home, view: View, place: Place, taken: Taken, tip: str, index_
                 raise
             return Leftover(left_out=taken.left_out, why_not=f"branch {place.branch} moved meanwhile")
         _hand_index(view, place, index_file)
-    return Leftover(commit=made, files=taken.changed, left_out=taken.left_out)
+    return Leftover(commit=made, parent=tip, at=now.isoformat(), files=taken.changed, left_out=taken.left_out)
 
 
 def _hand_index(view: View, place: Place, index_file: str) -> None:

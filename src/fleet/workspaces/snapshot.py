@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 LARGEST_BYTES = 100 * 1024 * 1024
 #: More untracked files than this are a mistake, such as a forgotten `node_modules`, and not work.
 MOST_UNTRACKED = 200_000
+#: A larger index is always read into again: git would compare files of the index's own second in each later step.
+LARGEST_INDEX = 1 << 16
+#: What tells each index that fleet took over from a new worktree, and the commit that was checked out.
+MOST_TAKEN = 1024
+_taken_over: dict[str, tuple[tuple[int, ...], str]] = {}
 #: How often a snapshot is tried, because files come and go while an agent works.
 ATTEMPTS = 3
 
@@ -41,6 +46,27 @@ class Taken(Record):
     tree: str
     changed: tuple[str, ...] = ()  # paths that differ from the base commit
     left_out: tuple[LeftOut, ...] = ()
+
+
+def note_taken_over(index: str, commit: str) -> None:
+    """Note that an index of fleet's is the one that git made when it checked out a commit."""
+    if len(_taken_over) >= MOST_TAKEN:
+        _taken_over.clear()
+    _taken_over[index] = _identity(index), commit
+
+
+def _is_taken_over(index: str, commit: str) -> bool:
+    """Return True if an index is unchanged since git checked out a commit with it. Asked once, before it changes."""
+    known = _taken_over.pop(index, None)
+    with contextlib.suppress(OSError):
+        found = _identity(index)
+        return known == (found, commit) and found[0] <= LARGEST_INDEX
+    return False
+
+
+def _identity(path: str) -> tuple[int, ...]:
+    found = os.lstat(path)
+    return found.st_size, found.st_ino, found.st_mtime_ns, found.st_ctime_ns
 
 
 class Snapshot:
@@ -94,6 +120,9 @@ class Snapshot:
         return Taken(tree=tree, changed=changed, left_out=(*found.left_out, *notes))
 
     def _read(self, base: str, *, again: bool) -> None:
+        """Have fleet's index hold the files of a commit."""
+        if _is_taken_over(self._index, base) and not again:
+            return
         try:
             self._git("read-tree", "-m", base)
         except GitFault:  # no index yet, or an incomplete one

@@ -11,10 +11,14 @@ from fleet.core.record import Record
 from fleet.core.task import DIRECTORY, WORKTREE
 from fleet.engine.evidence.spawn import directory_repository, spawn_of
 from fleet.engine.scope import primary
+from fleet.workspaces.commits import FLEET
 from fleet.workspaces.diffs import DiffSize, shortstat
+from fleet.workspaces.leftovers import leftover_subject
 from fleet.workspaces.view import View
 from fleet.workspaces.work_done import (
+    LONGEST_WORDS,
     MOST_COMMITS,
+    Commit,
     FileChange,
     begun_at,
     count_commits,
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
     from fleet.core.run import Run
     from fleet.engine.work import Work
     from fleet.home import Home
-    from fleet.workspaces.work_done import Commit
+    from fleet.workspaces.leftovers import Leftover
 
 MOST_FILES = 500
 
@@ -73,10 +77,10 @@ class Tree(Record):
         } | ({"others": self.others} if self.others else {})
 
 
-def of_worktree(work: Work, run: Run, *, committed: bool) -> Tree:
+def of_worktree(work: Work, run: Run, *, committed: bool, left: Leftover | None = None) -> Tree:
     """Return the changes between a worktree's base and its branch. Without `committed` compare the working files.
 
-    Raises FleetError, OSError.
+    `left` is what fleet has just committed itself. Raises FleetError, OSError.
     """
     space = work.workspace
     tip, base = work.tip, space.base_commit
@@ -87,7 +91,8 @@ def of_worktree(work: Work, run: Run, *, committed: bool) -> Tree:
     made = made.replace(base=base)
     end = tip if committed and tip else work.tree()
     found = file_changes(work.view, base, end) if end != base else []
-    commits = tuple(newest_commits(work.view, base, tip)) if tip not in (None, base) else ()
+    own = _own_commit(run, left, base, tip)
+    commits = own or (tuple(newest_commits(work.view, base, tip)) if tip not in (None, base) else ())
     count = len(commits) if len(commits) < MOST_COMMITS else count_commits(work.view, base, tip or "")
     return made.replace(
         tip=end,
@@ -96,6 +101,14 @@ def of_worktree(work: Work, run: Run, *, committed: bool) -> Tree:
         files=tuple(found),
         blank=only_blank(work.view, base, end, found),
     )
+
+
+def _own_commit(run: Run, left: Leftover | None, base: str, tip: str | None) -> tuple[Commit, ...]:
+    """Return the commit that fleet made of a run's leftovers if the branch has no other, as git would list it."""
+    subject = leftover_subject(run.id)
+    if left is None or left.commit is None or (left.commit, left.parent) != (tip, base) or len(subject) > LONGEST_WORDS:
+        return ()
+    return (Commit(id=left.commit, subject=subject, author=FLEET.name, at=left.at),)
 
 
 def _main_at_start(run: Run) -> str:
