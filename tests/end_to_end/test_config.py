@@ -96,8 +96,8 @@ def test_config_set_changes_values_and_keeps_comments(made: Program) -> None:
         (["coder=--help"], "coder must be"),
         (["model=a\nb"], "model must be"),
         (["permissions=skip"], "recorded consent"),
-        (["consent.skip_permissions_at=2026-01-01T00:00:00Z"], "is not set by hand"),
-        (["setup.quick=true"], "belongs in a project's"),
+        (["consent.skip_permissions_at=2026-01-01T00:00:00Z"], "cannot be set manually"),
+        (["setup.quick=true"], "set it in a project's"),
         (["nonsense"], "is not key=value"),
         (["a\nb=1"], "is not a key"),
         (["=1"], "is not a key"),
@@ -323,7 +323,11 @@ def test_accounts_can_only_be_changed_in_the_file(made: Program) -> None:
     (made.home / "runtime.toml").write_text(runtime(made) + ACCOUNTS)
     for text in ("accounts.0.name=x", "accounts=[]"):
         result = made("config", "set", text)
-        assert result.code == 1 and "accounts is a list of tables" in result.err and "fleet config edit" in result.err
+        assert (
+            result.code == 1
+            and "accounts cannot be set by key: it is a list of tables" in result.err
+            and "fleet config edit" in result.err
+        )
     made.ok("config", "set", "max_concurrent=7", "coders.codex.flags=--a, --b", 'prices."gpt-5*".input=1.25')
     assert ACCOUNTS in runtime(made)
     assert made.ok("config", "get", "coders.codex.flags") == '["--a", "--b"]\n'
@@ -334,7 +338,7 @@ def test_accounts_can_only_be_changed_in_the_file(made: Program) -> None:
 def test_validate_names_faults_of_accounts_and_described_coders(made: Program) -> None:
     good = runtime(made)
     for text, said in (
-        ("[[accounts]]\nname = 'a'\ncoder = 'claude'\n" * 2, "accounts[2]: claude has an account 'a' already"),
+        ("[[accounts]]\nname = 'a'\ncoder = 'claude'\n" * 2, "accounts[2]: claude already has an account 'a'"),
         ("[[accounts]]\nname = 'a'\ncoder = 'cluade'\n", "unknown coder 'cluade'"),
         ("[coders.mine]\nargv = ['x']\nprompt = 'file'\n", "argv does not name {prompt_file}"),
         ('[agent]\nclaude_flags = "--a \'b"\n', "agent.claude_flags cannot be split into words"),

@@ -146,7 +146,7 @@ def test_move_is_refused_while_a_supervisor_runs_or_over_other_tasks(home: Progr
         (("queue", "migrate", "sqlite"), "already"),
         (("queue", "migrate", "beads", "sqlite"), "already"),
         (("queue", "migrate", "postgresql://nobody/x", "sqlite"), "already"),
-        (("queue", "migrate", "elsewhere"), "no queue of the name"),
+        (("queue", "migrate", "elsewhere"), "not the name of a queue"),
         (("queue", "migrate", "a", "b", "c"), "too many"),
         (("queue", "migrate", "postgresql://ada:secret@127.0.0.1:1/none"), "a password on the command line"),
         (("queue", "migrate", "postgresql://127.0.0.1:1/none?password=secret"), "a password on the command line"),

@@ -111,7 +111,7 @@ def test_command_uses_the_last_good_settings_when_the_file_is_broken(
         assert len(warnings(result)) <= 1
     told = records.fleet("config", "get", "max_concurrent")
     (warning,) = warnings(told)
-    assert told.out == "9\n" and "runtime.toml" in warning and "the last settings that were good hold" in warning
+    assert told.out == "9\n" and "runtime.toml" in warning and "using the last valid settings" in warning
     checks = json.loads(records.fleet("doctor", "--json").out)
     assert [check for check in checks if check["name"] == "settings" and check["state"] == "wrong"]
     assert records.fleet("config", "validate").code == 1
@@ -125,7 +125,7 @@ def test_command_uses_the_defaults_when_no_settings_were_ever_good(
     Path(records.home.good_settings).unlink(missing_ok=True)
     fault(settings(records))
     told = records.fleet("config", "get", "max_concurrent")
-    assert told.out == "3\n" and "the defaults hold" in told.err
+    assert told.out == "3\n" and "using the defaults" in told.err
 
 
 @pytest.mark.parametrize("fault", [pipe, huge, broken, folder])
@@ -165,4 +165,4 @@ def test_supervisor_starts_with_the_last_good_settings_when_the_file_is_broken(
     fault(home.fleet.home / "runtime.toml")
     home.start()
     home.wait_status(task, "closed")
-    assert "the last settings that were good hold" in json.dumps(home.log_lines())
+    assert "using the last valid settings" in json.dumps(home.log_lines())

@@ -193,7 +193,7 @@ def test_project_file_is_ignored_when_every_user_can_write_it(home: Victim, what
     place = {"file": file, "folder": file.parent, "project": home.folder}[what]
     place.chmod(stat.S_IMODE(place.stat().st_mode) | stat.S_IWOTH)
     shown = home.fleet("config", "get", "model", cwd=home.folder)
-    assert shown.out == "sonnet\n" and shown.err.count("can be written by every user") == 1
+    assert shown.out == "sonnet\n" and shown.err.count("is writable by every user") == 1
 
 
 def test_project_file_that_links_to_another_users_file_is_ignored(home: Victim) -> None:

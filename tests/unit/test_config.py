@@ -330,7 +330,7 @@ def test_fleet_file_replaces_the_whole_file_of_ai_fleet(place: Place) -> None:
 def test_duplicate_setting_with_different_values_is_refused() -> None:
     assert check(tomllib.loads('coder = "a"\n[agent]\ndefault = "a"'), PROJECT).problems == []
     [problem] = check(tomllib.loads('coder = "a"\n[agent]\ndefault = "b"'), PROJECT).problems
-    assert "said twice" in problem.message
+    assert "is set twice" in problem.message
 
 
 @pytest.mark.parametrize(

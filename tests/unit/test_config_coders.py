@@ -79,7 +79,7 @@ def held(tmp_path: Path) -> Held:
         (AN_ACCOUNT + 'secrets = {A = "cat /key"}', "accounts[1].secrets must be a table of names and commands"),
         (AN_ACCOUNT + "secrets = {A = []}", "accounts[1].secrets must be"),
         (AN_ACCOUNT + 'env = {"A B" = "c"}', "accounts[1].env must be a table of names and texts"),
-        (AN_ACCOUNT + AN_ACCOUNT, "accounts[2]: codex has an account 'work' already"),
+        (AN_ACCOUNT + AN_ACCOUNT, "accounts[2]: codex already has an account 'work'"),
     ],
 )
 def test_invalid_value_is_refused_with_the_expected_form(held: Held, text: str, said: str) -> None:
@@ -185,7 +185,7 @@ def test_all_invalid_accounts_are_reported_at_once() -> None:
 
 @pytest.mark.parametrize("text", ["accounts=[]", "accounts.0.name=x", "accounts.work.coder=codex"])
 def test_account_cannot_be_set_by_a_key(text: str) -> None:
-    with pytest.raises(BadInput, match="accounts is a list of tables") as refused:
+    with pytest.raises(BadInput, match="accounts cannot be set by key: it is a list of tables") as refused:
         assignment(text, HOME)
     assert "fleet config edit" in refused.value.hint
 

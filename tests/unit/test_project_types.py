@@ -105,7 +105,7 @@ def test_filled_file_has_given_values_below_their_help_and_is_valid() -> None:
         ("setup", "commands"): ["make 'a'", 'say "b"'],
         ("coders", "codex", "model"): "o3",
     }
-    assert "# Commands to run, in order, in each new worktree.\ncommands = [\n    \"make 'a'\",\n" in text
+    assert "# Commands to run in each new worktree, in this order.\ncommands = [\n    \"make 'a'\",\n" in text
     assert '\n    # "make slow",\n]\n' in text
     assert "\n[setup]\n" in text and "\n# [verify]\n" in text
     assert filled_text(PROJECT, {}) == default_text(PROJECT)

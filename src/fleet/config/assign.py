@@ -14,14 +14,16 @@ def assignment(text: str, scope: Scope) -> tuple[Path, Any]:
     """Return the canonical path and the value. Raises BadInput if the key is unknown or the value invalid."""
     name, equals, value = text.partition("=")
     if not equals:
-        raise BadInput(f"{text!r} is not key=value", hint="for example: fleet config set max_concurrent=5")
+        raise BadInput(f"{text!r} is not key=value", hint="run, for example, `fleet config set max_concurrent=5`")
     path = path_of(name.strip())
     if path[:1] in ELEMENTS:
-        hint = f"`fleet config edit` opens the file; each of them is a [[{path[0]}]] table there."
-        raise BadInput(f"{path[0]} is a list of tables, and not set one by one", hint=hint)
+        hint = f"run `fleet config edit` and edit the [[{path[0]}]] tables"
+        raise BadInput(f"{path[0]} cannot be set by key: it is a list of tables", hint=hint)
     key = key_at(path, scope)
     if key.path[0] == "consent":
-        raise BadInput(f"{dotted(key.path)} is not set by hand", hint="`fleet init --permissions skip` records it.")
+        raise BadInput(
+            f"{dotted(key.path)} cannot be set manually", hint="run `fleet init --permissions skip` to record consent"
+        )
     parsed = typed(value.strip(), key)
     check_value(key, parsed)
     return key.path, parsed

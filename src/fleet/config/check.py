@@ -27,7 +27,7 @@ from fleet.config.keys import (
 )
 from fleet.core.errors import BadInput
 
-LIST = "`fleet config` lists the keys."
+LIST = "run `fleet config` to list the keys"
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _NAMED = {"coders": "coder", "prices": "model"}
 _FILE = {HOME: "runtime.toml", PROJECT: "a project's .fleet/config.toml"}
@@ -65,7 +65,9 @@ def check(table: Mapping[str, Any], scope: Scope) -> Checked:
         else:
             _take(checked, path, value, scope)
     if checked.foreign:
-        checked.notes.append(f"{', '.join(checked.foreign)}: settings of another fleet that have no effect in this one")
+        checked.notes.append(
+            f"{', '.join(checked.foreign)}: settings of another program named fleet; they have no effect here"
+        )
     return checked
 
 
@@ -80,7 +82,7 @@ def key_at(path: Path, scope: Scope) -> Key:
         raise BadInput(f"unknown key {dotted(path)}", hint=_nearest(path, scope))
     if not in_scope(path, scope):
         other = HOME if scope is PROJECT else PROJECT
-        raise BadInput(f"{dotted(path)} cannot be set here", hint=f"it belongs in {_FILE[other]}.")
+        raise BadInput(f"{dotted(path)} cannot be set here", hint=f"set it in {_FILE[other]}")
     if wild(path) != path and not _fits(path[1], NAMED[path[0]]):
         raise BadInput(f"{path[1]!r} cannot be the name of a {_NAMED[path[0]]}")
     return key._replace(path=path)
@@ -152,7 +154,9 @@ def _take(checked: Checked, path: Path, value: Any, scope: Scope) -> None:
         return
     if checked.values.setdefault(key.path, value) != value:
         checked.problems.append(
-            Problem(f"{dotted(key.path)} is said twice, and differently: also as {dotted(path)}", "keep one of them.")
+            Problem(
+                f"{dotted(key.path)} is set twice, with different values: also as {dotted(path)}", "remove one of them"
+            )
         )
 
 
@@ -162,15 +166,15 @@ def _in_tables(key: Key, tables: list[Any]) -> list[Problem]:
     said: set[tuple[Any, Any]] = set()
     for number, table in enumerate(tables, 1):
         name = f"{dotted(key.path)}[{number}]"
-        hint = f"it is [[{dotted(key.path)}]] table number {number} of the file; `fleet config edit` opens it."
+        hint = f"run `fleet config edit` and correct [[{dotted(key.path)}]] table number {number}"
         if type(table) is not dict:
             found.append(Problem(f"{name} must be a table, not {_short(table)}", hint))
             continue
         wrong = _in_table(key, name, table)
         again = not wrong and (table["coder"], table["name"]) in said
         if again:
-            wrong = [f"{name}: {table['coder']} has an account {table['name']!r} already"]
-            hint = "give each account of a coder its own name."
+            wrong = [f"{name}: {table['coder']} already has an account {table['name']!r}"]
+            hint = "give each account of a coder its own name"
         said.add((table.get("coder"), table.get("name")) if not wrong else (None, number))
         found += [Problem(message, hint) for message in wrong]
     return found
@@ -195,7 +199,7 @@ def _check_words(key: Key, value: str) -> None:
     try:
         shlex.split(value)
     except ValueError as error:
-        hint = "close the quotes, or write coders.claude.flags, a list with one word in each element."
+        hint = "close the quotes, or set coders.claude.flags to a list with one word per element"
         raise BadInput(f"{dotted(key.path)} cannot be split into words: {str(error).lower()}", hint=hint) from error
 
 

@@ -12,7 +12,7 @@ from fleet.config.kinds import Section, Text
 Scalar = bool | int | float | str
 #: What a line must contain: for each path a value, or several alternative values.
 Signs = Annotated[
-    dict[Text, Scalar | tuple[Scalar, ...]], Meta(title="a table of paths and the values a line must have there")
+    dict[Text, Scalar | tuple[Scalar, ...]], Meta(title="a table of paths and the values that a line must have")
 ]
 Path = Annotated[str, Meta(pattern=r"\A[^\s.]+(\.[^\s.]+)*\Z", max_length=200, title='a path such as "message.text"')]
 
@@ -28,7 +28,7 @@ Where = Annotated[Path | Place, Meta(title='a path such as "message.text", or a 
 Word = Annotated[str, Meta(max_length=100_000)]
 Template = Annotated[
     tuple[Word | tuple[Word, ...], ...],
-    Meta(min_length=1, title="a list of words; a list within it is left out as a whole when a field in it is empty"),
+    Meta(min_length=1, title="a list of words; fleet omits a nested list if a field in it is empty"),
 ]
 
 
@@ -38,53 +38,62 @@ class Output(Section, frozen=True):
     format: Annotated[
         Literal["text", "jsonl"],
         Meta(
-            description="text: each line is something it said. jsonl: each line is a JSON object; paths lead into it."
+            description='"text": each line is a message of the agent. "jsonl": each line is a JSON object, and paths '
+            "refer to its values."
         ),
     ] = "text"
     success: Annotated[
         Signs,
         Meta(
-            description="A line with all of these is its last word: it is done. None: it must hand in to be believed."
+            description="A line with all these values is the final line of a successful run.\n"
+            "If empty, the agent must hand in its work."
         ),
     ] = field(default_factory=dict)
-    failure: Annotated[Signs, Meta(description="A line with all of these is its last word: it failed.")] = field(
-        default_factory=dict
+    failure: Annotated[Signs, Meta(description="A line with all these values is the final line of a failed run.")] = (
+        field(default_factory=dict)
     )
-    limit: Annotated[Signs, Meta(description="A line with all of these tells that its account met a limit.")] = field(
-        default_factory=dict
-    )
+    limit: Annotated[
+        Signs, Meta(description="A line with all these values reports that the account reached a limit.")
+    ] = field(default_factory=dict)
     limit_kind: Annotated[
         Literal["rate", "plan"],
-        Meta(description="Which limit that is: too many requests just now, or the plan is used up."),
+        Meta(description='Kind of that limit: "rate" for too many requests, "plan" for a plan that is used up.'),
     ] = "rate"
     resets_at: Annotated[
-        Where | None, Meta(description="Where such a line tells when the limit ends: RFC 3339, or seconds since 1970.")
+        Where | None,
+        Meta(description="Path to the time at which that limit ends, in RFC 3339 or as seconds since 1970."),
     ] = None
     overload: Annotated[
-        Signs, Meta(description="A line with all of these tells that the other side is overloaded.")
+        Signs, Meta(description="A line with all these values reports that the coder's service is overloaded.")
     ] = field(default_factory=dict)
-    auth: Annotated[Signs, Meta(description="A line with all of these tells that nobody is logged in.")] = field(
-        default_factory=dict
-    )
+    auth: Annotated[
+        Signs, Meta(description="A line with all these values reports that the coder is not logged in.")
+    ] = field(default_factory=dict)
     context_full: Annotated[
-        Signs, Meta(description="A line with all of these tells that nothing more fits into its context.")
+        Signs, Meta(description="A line with all these values reports that the context is full.")
     ] = field(default_factory=dict)
-    session: Annotated[Where | None, Meta(description="Where a line tells the session.")] = None
-    text: Annotated[Where | None, Meta(description="Where a line tells what the agent says.")] = None
-    tool: Annotated[Where | None, Meta(description="Where a line names a tool that is called; once per call.")] = None
-    error: Annotated[Where | None, Meta(description="Where a line tells an error.")] = None
-    input_tokens: Annotated[Where | None, Meta(description="Where a line tells tokens sent, without cached ones.")] = (
+    session: Annotated[Where | None, Meta(description="Path to the ID of the session.")] = None
+    text: Annotated[Where | None, Meta(description="Path to a message of the agent.")] = None
+    tool: Annotated[
+        Where | None, Meta(description="Path to the name of a called tool. It must match one line per call.")
+    ] = None
+    error: Annotated[Where | None, Meta(description="Path to an error.")] = None
+    input_tokens: Annotated[
+        Where | None, Meta(description="Path to the number of tokens sent, without cached tokens.")
+    ] = None
+    output_tokens: Annotated[Where | None, Meta(description="Path to the number of tokens received.")] = None
+    cache_read_tokens: Annotated[Where | None, Meta(description="Path to the number of tokens read from a cache.")] = (
         None
     )
-    output_tokens: Annotated[Where | None, Meta(description="Where a line tells tokens received.")] = None
-    cache_read_tokens: Annotated[Where | None, Meta(description="Where a line tells tokens read from a cache.")] = None
-    cache_write_tokens: Annotated[Where | None, Meta(description="Where a line tells tokens put into a cache.")] = None
-    cost_usd: Annotated[Where | None, Meta(description="Where a line tells a cost in dollars.")] = None
+    cache_write_tokens: Annotated[
+        Where | None, Meta(description="Path to the number of tokens written to a cache.")
+    ] = None
+    cost_usd: Annotated[Where | None, Meta(description="Path to a cost in dollars.")] = None
     usage_total: Annotated[
-        bool, Meta(description="Whether tokens and cost are told of the whole session so far; else they are added up.")
+        bool, Meta(description="Treat tokens and cost as totals of the session so far. Otherwise fleet adds them up.")
     ] = False
-    context: Annotated[Where | None, Meta(description="Where a line tells how many tokens are in the context.")] = None
-    window: Annotated[Where | None, Meta(description="Where a line tells how many tokens fit into it.")] = None
+    context: Annotated[Where | None, Meta(description="Path to the number of tokens in the context.")] = None
+    window: Annotated[Where | None, Meta(description="Path to the size of the context in tokens.")] = None
 
 
 #: The keys of `Output` that are paths into a line.

@@ -52,34 +52,46 @@ __all__ = [
 class Declared(Section, frozen=True):
     """All settings of fleet. `SCOPES` lists the settings that each file accepts."""
 
-    max_concurrent: Annotated[Slots, Meta(description="How many agents may work at the same time.")] = 3
-    coder: Annotated[CoderName, Meta(description="The coder of tasks that do not name one.")] = "claude"
+    max_concurrent: Annotated[
+        Slots, Meta(description="Maximum number of headless agents that run at the same time.")
+    ] = 3
+    coder: Annotated[CoderName, Meta(description="Coder for tasks that do not name one.")] = "claude"
     model: Annotated[
-        Line, Meta(description="The model of that coder. Another coder takes `[coders.<name>] model`, else its own.")
+        Line,
+        Meta(
+            description="Model for the default coder. Other coders use `[coders.<name>] model`, or their own default."
+        ),
     ] = "sonnet"
     context_pressure_threshold_pct: Annotated[
         int,
         Meta(
-            ge=1, le=100, description="End a session when it fills this percentage of its context; it goes on afresh."
+            ge=1,
+            le=100,
+            description="Percentage of the context at which fleet ends a session.\n"
+            "The task continues in a new session.",
         ),
     ] = 90
     permissions: Annotated[
         Permissions | None,
         Meta(
-            description='"user": coders ask as their own settings say. "skip": they run every tool without asking;\n'
-            "holds only after `fleet init --permissions skip`. Unset counts as user."
+            description='"user": coders ask for permission according to their own settings. "skip": coders run every '
+            "tool without asking.\n"
+            '"skip" takes effect only after `fleet init --permissions skip`. Default: "user".'
         ),
     ] = None
     queue: Annotated[
         QueueName | None,
         Meta(
-            description='Where tasks are kept: "sqlite" (in this home, the default), "beads", or, for many hosts,\n'
-            "postgresql://user:password@host/database. FLEET_QUEUE in the environment wins."
+            description='Queue for tasks: "sqlite" (the default, in this home), "beads", or, for several hosts,\n'
+            "postgresql://user:password@host/database. The variable FLEET_QUEUE overrides this setting."
         ),
     ] = None
     queue_command: Annotated[
         Words | None,
-        Meta(description="A program that prints the connection string of the queue, where `queue` does not name one."),
+        Meta(
+            description="Program that prints the connection string of the queue.\n"
+            "fleet runs it only if `queue` is not set."
+        ),
     ] = None
     project: Project = Project()
     agent: Agent = Agent()
@@ -99,7 +111,7 @@ class Declared(Section, frozen=True):
     coders: dict[CoderName, CoderSettings] = msgspec.field(default_factory=dict)
     accounts: Annotated[
         Annotated[tuple[AccountSettings, ...], Meta(title="a list of [[accounts]] tables")],
-        Meta(description="Subscriptions and keys of coders. Without one, a coder uses the login you have."),
+        Meta(description="Subscriptions and keys of coders. A coder without an account uses your own login."),
     ] = ()
     prices: dict[ModelGlob, Price] = msgspec.field(default_factory=dict)
 

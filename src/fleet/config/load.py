@@ -106,14 +106,14 @@ def load(
     for path in project_files(project, home)[:1] if project else []:
         WARNINGS.pop(path, None)
         if why := unsafe(project or "", path):
-            WARNINGS[path] = f"{path} is ignored: {why}; make it your own to use it"
+            WARNINGS[path] = f"{path} is ignored: {why}; to use it, own it and let no other user write it"
             continue
         try:
             layer = _layer("project", path, PROJECT)
         except BadInput as error:
             if not lenient:
                 raise
-            WARNINGS[path] = f"{error}; the file is passed over"
+            WARNINGS[path] = f"{error}; ignoring the file"
             continue
         before = merge([*layers, *said])
         file, wanted = path, demands(layer.values, functools.partial(usual, before))
@@ -163,9 +163,14 @@ def _coder_of_flags(path: Path) -> str:
 def _warn(path: str, untrusted: list[Path], raised: list[Path]) -> None:
     told = []
     if untrusted:
-        told.append(f"is not trusted, so these have no effect: {_names(untrusted)}; run `fleet trust --show` there")
+        told.append(
+            f"is not trusted, so these settings have no effect: {_names(untrusted)}; run `fleet trust --show` there"
+        )
     if raised:
-        told.append(f"cannot raise permissions, so these have no effect: {_names(raised)}; `fleet init` says who may")
+        told.append(
+            f"cannot raise permissions, so these settings have no effect: {_names(raised)}; "
+            "run `fleet init` to see who can"
+        )
     if told:
         WARNINGS[path] = f"{path} {'. It '.join(told)}"
 
@@ -224,7 +229,7 @@ def _read_file(path: str) -> bytes:
 
 def parse(data: bytes, path: str) -> dict[str, Any]:
     """Return the table in TOML bytes read from `path`. Raises BadInput with line and column."""
-    hint = "`fleet config edit` opens it."
+    hint = "run `fleet config edit` to correct the file"
     try:
         text = data.decode()
         return tomllib.loads(text)
@@ -244,7 +249,10 @@ def refuse(problems: list[Problem], where: str) -> None:
     """Raise BadInput for the first problem. Do nothing if the list is empty."""
     if problems:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        hint = problems[0].hint or "`fleet config validate` lists what is wrong; `fleet config edit` opens the file."
+        hint = (
+            problems[0].hint
+            or "run `fleet config validate` to list the problems and `fleet config edit` to correct them"
+        )
         raise BadInput(f"{where}: {problems[0].message}{more}", hint=hint)
 
 
@@ -257,13 +265,13 @@ def _of_home(home: Home, *, lenient: bool) -> Layer:
         if not lenient:
             raise
         try:
-            layer, held = _layer("runtime", home.good_settings, HOME), "the last settings that were good hold"
+            layer, held = _layer("runtime", home.good_settings, HOME), "using the last valid settings"
         except BadInput:
-            layer, held = Layer(DEFAULT, {}), "the defaults hold"
+            layer, held = Layer(DEFAULT, {}), "using the defaults"
         WARNINGS[home.settings] = f"{error}; {held}"
         return layer
     if layer.ignored:
-        WARNINGS[home.settings] = f"{home.settings}: ignored keys that are not fleet's: {', '.join(layer.ignored)}"
+        WARNINGS[home.settings] = f"{home.settings}: ignored keys that fleet does not use: {', '.join(layer.ignored)}"
     _keep_good(home)
     return layer
 
@@ -296,7 +304,7 @@ def _environment(env: Mapping[str, str]) -> list[Layer]:
             try:
                 check_value(key, value)
             except BadInput as error:
-                raise BadInput(f"{name}: {error}", hint=f"set {name} to something else, or unset it.") from error
+                raise BadInput(f"{name}: {error}", hint=f"set {name} to a valid value, or unset it") from error
             layers.append(Layer(Origin("environment", name), {path: value}))
     return layers
 

@@ -23,27 +23,37 @@ class Verify(Section, frozen=True):
 
     command: Annotated[
         Text | None,
-        Meta(description="The command that tells, by ending with 0, that a branch is good; a task may name its own."),
+        Meta(description="Command that exits with 0 if a branch is good. A task can name its own command."),
     ] = None
-    seconds: Annotated[Seconds, Meta(description="How long it may take.")] = 600
+    seconds: Annotated[Seconds, Meta(description="Timeout of the verify command, in seconds.")] = 600
     protect: Annotated[
         tuple[Line, ...],
-        Meta(description="Globs of files that are taken from the base when it is run, such as the script it names."),
+        Meta(
+            description="Globs of files to take from the base for the verify command, such as the script that the "
+            "command runs."
+        ),
     ] = ()
     fail_to_pass: Annotated[
-        bool, Meta(description="It must fail at the base: else its end with 0 shows nothing new.")
+        bool,
+        Meta(description="Require the verify command to fail at the base. Otherwise exit code 0 shows nothing new."),
     ] = False
     network: Annotated[
-        bool, Meta(description="Whether the command may reach the network; without, it cannot where the system allows.")
+        bool,
+        Meta(
+            description="Let the verify command reach the network.\n"
+            "Otherwise fleet blocks the network if the system allows that."
+        ),
     ] = False
     tests: Annotated[
         tuple[Line, ...],
         Meta(
-            description="Globs of tests: those of the base that a branch changed do not count as proof by themselves."
+            description="Globs of tests.\n"
+            "If a branch changes tests of the base, those tests alone do not count as proof."
         ),
     ] = TESTS
     runners: Annotated[
-        tuple[Line, ...], Meta(description="Globs of files that tell a test runner what to run; they count as tests.")
+        tuple[Line, ...],
+        Meta(description="Globs of files that configure what a test runner runs. They count as tests."),
     ] = RUNNERS
 
 
@@ -51,12 +61,19 @@ class Scope(Section, frozen=True):
     """Limits on what the work of a task may touch."""
 
     allow: Annotated[
-        tuple[Line, ...], Meta(description="Globs of files that tasks may change; none: any. A task may name its own.")
+        tuple[Line, ...],
+        Meta(
+            description="Globs of files that tasks may change; an empty list allows any file.\n"
+            "A task can name its own globs."
+        ),
     ] = ()
     protect: Annotated[tuple[Line, ...], Meta(description="Globs of files that tasks must not change.")] = ()
     live: Annotated[
         Literal["flag", "stop"],
-        Meta(description="What is done when an agent's command writes or deletes outside of its workspace."),
+        Meta(
+            description="Action if a command of an agent writes or deletes outside its workspace:\n"
+            '"flag" records the violation, "stop" also stops the agent.'
+        ),
     ] = "flag"
 
 
@@ -64,43 +81,63 @@ class Findings(Section, frozen=True):
     """Consequences of a receipt's findings. Honest work closes automatically."""
 
     verify_retries: Annotated[
-        Times, Meta(description="How often work that fails its verify command goes back to its agent with the output.")
+        Times,
+        Meta(
+            description="Maximum number of retries after a failed verify command.\n"
+            "The agent receives the output of the command."
+        ),
     ] = 2
     fabricated_retries: Annotated[
         Times,
-        Meta(description="How often a task whose agent claimed what it did not do starts again, in a new session."),
+        Meta(
+            description="Maximum number of retries after an agent claimed work it did not do.\n"
+            "Each retry uses a new session."
+        ),
     ] = 1
     unverified: Annotated[
         Literal["close", "person"],
-        Meta(description="Work that nothing has proven: closed and marked so, or a person's."),
+        Meta(
+            description='Action if nothing proves the work. "close" closes the task and marks it as unverified; '
+            '"person" leaves it to you.'
+        ),
     ] = "close"
     no_changes: Annotated[
-        Literal["close", "person"], Meta(description="A task that ends without a change, and does not say it may.")
+        Literal["close", "person"], Meta(description="Action if a task ends without a change and does not allow that.")
     ] = "person"
     out_of_scope: Annotated[
-        Literal["close", "person"], Meta(description="Work that touched what is not its to touch.")
+        Literal["close", "person"], Meta(description="Action if work touched something outside its scope.")
     ] = "person"
     failed_verify: Annotated[
-        Literal["close", "person"], Meta(description="Work that still fails its verify command after the last retry.")
+        Literal["close", "person"],
+        Meta(description="Action if work still fails its verify command after the last retry."),
     ] = "person"
     fabricated: Annotated[
-        Literal["close", "person"], Meta(description="A task whose agent claimed what it did not do, the last time.")
+        Literal["close", "person"],
+        Meta(description="Action if an agent still claims work it did not do after the last retry."),
     ] = "person"
 
 
 class Merge(Section, frozen=True):
     """Rules for merging the work of tasks."""
 
-    into: Annotated[Line | None, Meta(description="The branch to merge into; unset: the repository's main one.")] = None
+    into: Annotated[
+        Line | None, Meta(description="Branch to merge into. Default: the main branch of the repository.")
+    ] = None
     strategy: Annotated[
         Literal["squash", "merge", "rebase"],
-        Meta(description="One commit for each task, a merge commit, or its own commits anew."),
+        Meta(
+            description='"squash" creates one commit for each task, "merge" a merge commit. "rebase" recreates the '
+            "commits of the branch."
+        ),
     ] = "squash"
     conflicts: Annotated[
         Literal["agent", "person"],
-        Meta(description="Who gets a branch that is in conflict: an agent as a new task, or you."),
+        Meta(
+            description='Handling of branches with conflicts. "agent" creates a task for an agent; "person" leaves '
+            "the branch to you."
+        ),
     ] = "person"
-    at_once: Annotated[Slots, Meta(description="How many branches are verified together at most.")] = 50
-    tell: Annotated[bool, Meta(description="Tell an agent when its branch begins to collide with an earlier one.")] = (
-        False
-    )
+    at_once: Annotated[Slots, Meta(description="Maximum number of branches to verify together.")] = 50
+    tell: Annotated[
+        bool, Meta(description="Notify an agent when its branch starts to conflict with an earlier branch.")
+    ] = False

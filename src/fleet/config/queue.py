@@ -49,8 +49,8 @@ def kind_of(name: str) -> str:
         return BEADS
     if name.startswith(("postgresql://", "postgres://")):
         return POSTGRES
-    hint = 'it is "sqlite", "beads", or postgresql://user:password@host:5432/database.'
-    raise BadInput("there is no queue of the name that was given", hint=hint)
+    hint = 'use "sqlite", "beads", or postgresql://user:password@host:5432/database'
+    raise BadInput("the given name is not the name of a queue", hint=hint)
 
 
 def refuse_password(said: str, *, hint: str) -> None:
@@ -60,7 +60,7 @@ def refuse_password(said: str, *, hint: str) -> None:
     words = said.partition("?")[2].replace("?", "&").split("&")
     keys = {unquote(word.partition("=")[0]).strip().lower() for word in words}
     if keys & PASSWORDS or ("@" in said and ":" in said.partition("://")[2].partition("@")[0]):
-        raise Usage("a password on the command line can be read by every user of this machine", hint=hint)
+        raise Usage("a password on the command line is visible to every user of this machine", hint=hint)
 
 
 def keep(home: Home, env: Mapping[str, str]) -> None:
@@ -86,14 +86,16 @@ def _kept(home: Home) -> str:
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:
-        raise FleetError(f"cannot read {home.kept_queue}", hint="`fleet run` with FLEET_QUEUE writes it.") from error
+        raise FleetError(
+            f"cannot read {home.kept_queue}", hint="run `fleet run` with FLEET_QUEUE set to write it again"
+        ) from error
 
 
 def _printed(words: tuple[str, ...], home: Home) -> str:
     """Return the first line that a program prints. Raises FleetError if it fails or prints nothing."""
     import subprocess
 
-    hint = "try the program of `queue_command` by hand; it must print the connection string, and nothing else."
+    hint = "run the program of `queue_command` manually; it must print only the connection string"
     try:
         done = subprocess.run(
             words, stdin=subprocess.DEVNULL, capture_output=True, cwd=home.root, timeout=COMMAND_SECONDS, check=False
@@ -101,7 +103,7 @@ def _printed(words: tuple[str, ...], home: Home) -> str:
     except subprocess.TimeoutExpired:
         raise FleetError(f"queue_command took longer than {COMMAND_SECONDS} s", hint=hint) from None
     except OSError as error:
-        raise FleetError(f"queue_command cannot be started: {error.strerror}", hint=hint) from error
+        raise FleetError(f"cannot start queue_command: {error.strerror}", hint=hint) from error
     if done.returncode:
         raise FleetError(f"queue_command failed with exit code {done.returncode}", hint=hint)
     line = done.stdout[:LONGEST].decode("utf-8", "replace").partition("\n")[0].strip()

@@ -9,9 +9,10 @@ from fleet.config.check import canonical, dotted
 from fleet.config.keys import ALIASES, ANY, DESCRIBING, ELEMENTS, HOME, KEYS, NAMED, Key, Path, Scope, in_scope
 from fleet.core.errors import BadInput, FleetError
 
+_EDIT = "run `fleet config edit` to edit the file"
 _TITLES = {
-    "home": "# Settings of fleet. `fleet config set key=value` changes one and keeps the comments.",
-    "project": "# Settings of fleet for this project and its team. `fleet config set --project key=value` changes one.",
+    "home": "# fleet settings. `fleet config set key=value` changes a setting and keeps the comments.",
+    "project": "# Project settings, shared with the team. `fleet config set --project key=value` changes a setting.",
 }
 _EXAMPLES = {
     "project_files": '[".mycli/**", ".mcp.json"]',
@@ -88,7 +89,7 @@ def with_values(text: str, changes: Mapping[Path, Any], scope: Scope) -> str:
         except (tomlkit.exceptions.TOMLKitError, tomllib.TOMLDecodeError):
             continue
     names = ", ".join(dotted(path) for path in places)
-    raise FleetError(f"cannot set {names} without disturbing the file", hint="`fleet config edit` opens it.")
+    raise FleetError(f"cannot set {names} without changing other parts of the file", hint=_EDIT)
 
 
 def toml_value(value: Any) -> str:
@@ -159,7 +160,7 @@ def _put(table: Any, path: Path, value: Any) -> None:
             table[part] = {} if type(table) is dict else _new_table(part)
         table = table[part]
         if not isinstance(table, dict):
-            raise BadInput(f"{part} is not a table in this file", hint="`fleet config edit` opens it.")
+            raise BadInput(f"{part} is not a table in this file", hint=_EDIT)
     if value is None:
         table.pop(name, None)
     else:

@@ -108,7 +108,7 @@ def unsafe(project: str, path: str) -> str:
         if found.st_uid not in _own_ids():
             return f"{place} belongs to another user (uid {found.st_uid})"
         if found.st_mode & stat.S_IWOTH and not (stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX):
-            return f"{place} can be written by every user (mode {stat.S_IMODE(found.st_mode):04o})"
+            return f"{place} is writable by every user (mode {stat.S_IMODE(found.st_mode):04o})"
     return ""
 
 

@@ -8,7 +8,8 @@ from fleet.config.kinds import Folder, Line, Seconds, Section, Text
 
 _SESSION = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{0,32}\Z", title="up to 32 letters, digits, _ or -")]
 _SOCKET = Annotated[
-    str, Meta(pattern=r"\A[A-Za-z0-9_][A-Za-z0-9_-]{0,31}\Z", title="1 to 32 letters, digits, _ or -, no - at first")
+    str,
+    Meta(pattern=r"\A[A-Za-z0-9_][A-Za-z0-9_-]{0,31}\Z", title="1 to 32 letters, digits, _ or -, not starting with -"),
 ]
 #: Directories that tools recreate. An ignored directory with one of these names is not worth saving.
 REGENERATED = (
@@ -20,17 +21,21 @@ REGENERATED = (
 class Project(Section, frozen=True):
     """The project's name, the folder of its worktrees, and rules for work in it."""
 
-    name: Annotated[Line | None, Meta(description="What the project is called; unset: its directory's name.")] = None
+    name: Annotated[Line | None, Meta(description="Name of the project. Default: the name of its directory.")] = None
     worktree_root: Annotated[
-        Line | None, Meta(description="Where worktrees of this project are made; unset: in the home of fleet.")
+        Line | None,
+        Meta(description="Directory for the worktrees of this project. Default: a directory in fleet's home."),
     ] = None
     branch_pattern: Annotated[
         tuple[Line, ...],
-        Meta(description='Globs of which the name of a new branch must fit one, such as "fix-*"; none: any name does.'),
+        Meta(
+            description='A new branch name must match one of these globs, such as "fix-*".\n'
+            "An empty list allows any name."
+        ),
     ] = ()
     exclusive: Annotated[
         bool,
-        Meta(description="Tasks that work in the project's own directory take turns; worktrees are not affected."),
+        Meta(description="Run tasks in the project's own directory one at a time. Worktrees are not affected."),
     ] = False
 
 
@@ -40,11 +45,11 @@ class Setup(Section, frozen=True):
     credential_files: Annotated[
         tuple[Line, ...], Meta(description="Files to copy from the repository into each new worktree.")
     ] = ()
-    commands: Annotated[tuple[Text, ...], Meta(description="Commands to run, in order, in each new worktree.")] = ()
-    quick: Annotated[bool, Meta(description="Copy the files only; do not run the commands.")] = False
-    seconds: Annotated[Seconds, Meta(description="How long each of these commands may take.")] = 900
+    commands: Annotated[tuple[Text, ...], Meta(description="Commands to run in each new worktree, in this order.")] = ()
+    quick: Annotated[bool, Meta(description="Copy the files, but do not run the commands.")] = False
+    seconds: Annotated[Seconds, Meta(description="Timeout of each setup and teardown command, in seconds.")] = 900
     teardown: Annotated[
-        tuple[Text, ...], Meta(description="Commands to run, in order, in a worktree before it is removed.")
+        tuple[Text, ...], Meta(description="Commands to run in a worktree before its removal, in this order.")
     ] = ()
 
 
@@ -53,9 +58,9 @@ class Ports(Section, frozen=True):
 
     base: Annotated[
         Annotated[int, Meta(ge=1024, le=65_000)],
-        Meta(description="Where the blocks begin; FLEET_PORT_BASE says it too."),
+        Meta(description="First port of the first block. The variable FLEET_PORT_BASE overrides this setting."),
     ] = 20_000
-    count: Annotated[Annotated[int, Meta(ge=1, le=1_000)], Meta(description="How many ports are in a block.")] = 10
+    count: Annotated[Annotated[int, Meta(ge=1, le=1_000)], Meta(description="Number of ports in each block.")] = 10
 
 
 class Tmux(Section, frozen=True):
@@ -63,11 +68,14 @@ class Tmux(Section, frozen=True):
 
     prefix: Annotated[
         _SESSION,
-        Meta(description="What the names of the tmux sessions of agents start with."),
+        Meta(description="Prefix of the names of agents' tmux sessions."),
     ] = "ai_"
-    socket: Annotated[_SOCKET, Meta(description="The tmux server that has them: `tmux -L` with this name.")] = "fleet"
+    socket: Annotated[
+        _SOCKET, Meta(description="Name of the tmux server for these sessions, as in `tmux -L NAME`.")
+    ] = "fleet"
     config: Annotated[
-        Folder | None, Meta(description="The file of settings for that server; unset: none, not even your usual one.")
+        Folder | None,
+        Meta(description="Configuration file of that tmux server. Default: no file, not even your usual one."),
     ] = None
 
 
@@ -76,13 +84,16 @@ class Saving(Section, frozen=True):
 
     ignored_mb: Annotated[
         Annotated[int, Meta(ge=0, le=10**6)],
-        Meta(description="How much of what git ignores is saved; a worktree with more of it is not removed."),
+        Meta(
+            description="Maximum size of git-ignored files to save, in MB.\n"
+            "fleet does not remove a worktree with more of them."
+        ),
     ] = 64
     days: Annotated[
         Annotated[int, Meta(ge=1, le=36_500)],
-        Meta(description="For how many days saved work and the tips of deleted branches are kept under refs/fleet/."),
+        Meta(description="Number of days to keep saved work and the tips of deleted branches under refs/fleet/."),
     ] = 90
     skip: Annotated[
         tuple[Line, ...],
-        Meta(description="Names of ignored directories that are not saved, because a tool makes them again."),
+        Meta(description="Names of ignored directories that fleet does not save, because a tool recreates them."),
     ] = REGENERATED

@@ -68,7 +68,7 @@ def test_unknown_queue_is_refused_without_repeating_it(name: str, home: Home) ->
     ],
 )
 def test_password_in_an_argument_is_refused_in_any_form(typed: str) -> None:
-    with pytest.raises(Usage, match="can be read by every user") as refused:
+    with pytest.raises(Usage, match="is visible to every user") as refused:
         refuse_password(typed, hint="say it elsewhere.")
     assert "hunter22" not in f"{refused.value}{refused.value.hint}"
 
@@ -152,7 +152,7 @@ def test_connection_string_is_the_first_line_of_a_program(home: Home) -> None:
     [
         ("import sys; print('hunter22'); sys.exit('hunter22')", "exit code 1"),
         ("print()", "printed nothing"),
-        ("print('hunter22')", "no queue of the name"),
+        ("print('hunter22')", "not the name of a queue"),
         ("import time; time.sleep(60)", "longer than"),
     ],
 )
@@ -168,7 +168,7 @@ def test_failing_program_is_reported_without_its_output(
 
 def test_missing_program_is_reported(home: Home) -> None:
     say(home, 'queue_command = ["/nowhere/at/all"]\n')
-    with pytest.raises(FleetError, match="cannot be started"):
+    with pytest.raises(FleetError, match="cannot start"):
         chosen(home, {})
 
 
