@@ -1,5 +1,6 @@
 """Settings: declarations, refusals, precedence, and changes of files."""
 
+import os
 import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
@@ -116,6 +117,24 @@ def test_project_overrides_the_home_and_the_environment_overrides_both(place: Pl
     ]
     assert str(held.origin("coder")).endswith(".fleet/config.toml")
     assert str(held.origin("model")) == "FLEET_MODEL"
+
+
+@pytest.mark.parametrize("of_project", [True, False])
+def test_rewritten_file_is_read_again_when_its_size_and_times_are_the_same(place: Place, of_project: bool) -> None:
+    file = place.project / ".fleet" / "config.toml" if of_project else Path(place.home.settings)
+    seen = []
+    for coder in ("codex", "claude", "codex"):
+        text = f'coder = "{coder}"'.ljust(40) + "\n"
+        place.settings("" if of_project else text, text if of_project else None)
+        os.utime(file, ns=(1, 1))
+        seen.append(load(place.home, str(place.project), {}).coder)
+    assert seen == ["codex", "claude", "codex"]
+
+
+def test_settings_stay_when_the_values_of_others_are_changed(place: Place) -> None:
+    text = '[agent.env]\nA = "1"\n'
+    place.settings(text).agent.env["A"] = "2"
+    assert place.settings(text).agent.env == {"A": "1"}
 
 
 def test_empty_variable_counts_as_unset_and_an_invalid_one_is_named(place: Place) -> None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from fleet.config.assign import typed
-from fleet.config.check import Problem, check, check_value, dotted
+from fleet.config.check import Checked, Problem, check, check_value, dotted
 from fleet.config.keys import HOME, KEYS, PROJECT, Declared, Path, Permissions, Scope
 from fleet.config.sections import AccountSettings, CoderSettings
 from fleet.config.trusted import Demand, demands, digest, is_known_file, raises_permissions, trusted_digests, unsafe
@@ -288,11 +288,17 @@ def _keep_good(home: Home) -> None:
 
 def _layer(kind: str, path: str, scope: Scope) -> Layer:
     data = _read_file(path)
-    checked = check(parse(data, path), scope)
+    checked = _checked(data, path, scope)
     refuse([problem for problem in checked.problems if not problem.key], path)
     _debug("read %s", path)
     known_by = sha256(data) if scope == PROJECT else ""
-    return Layer(Origin(kind, path), checked.values, tuple(checked.ignored), known_by)
+    return Layer(Origin(kind, path), dict(checked.values), tuple(checked.ignored), known_by)
+
+
+@functools.lru_cache(maxsize=64)  # a supervisor reads the same files for each run, at its start and at its end
+def _checked(data: bytes, path: str, scope: Scope) -> Checked:
+    """Return the settings in the bytes of a file. Raises BadInput."""
+    return check(parse(data, path), scope)
 
 
 def _environment(env: Mapping[str, str]) -> list[Layer]:
