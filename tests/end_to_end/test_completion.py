@@ -116,7 +116,7 @@ def test_hostile_title_breaks_no_completion(records: Records) -> None:
 
 def test_zsh_and_fish_get_descriptions_of_commands(fleet: Program) -> None:
     lines = asked(fleet, "zsh", "fleet compl", "1")
-    assert lines == ["plain", "completion", "print the script that completes command lines in a shell"]
+    assert lines == ["plain", "completion", "Print a shell completion script"]
     [line] = asked(fleet, "fish", "fleet compl", "compl")
     assert line.startswith("plain,completion")
 

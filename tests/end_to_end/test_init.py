@@ -215,7 +215,7 @@ def test_wrong_command_line_exits_with_two_and_prints_to_stderr(fleet: Program, 
 
 def test_help_and_version_need_no_home(fleet: Program) -> None:
     assert fleet.ok("--help") == fleet.ok("-h") == fleet.ok()
-    assert "make or mend the home" in fleet.ok("--help")
+    assert "Create or repair the home" in fleet.ok("--help")
     assert fleet.ok("--version").startswith("fleet 0.")
     fleet.argv = [sys.executable, "-m", "fleet"]
     assert fleet.ok("--version").startswith("fleet 0.")

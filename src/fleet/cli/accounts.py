@@ -20,11 +20,11 @@ COLORS = {State.READY: "green", State.PARKED: "yellow", State.SLOWED: "yellow"}
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def accounts(ctx: click.Context, as_json: bool) -> None:
-    """Show the accounts of coders: ready, or parked until when and why, and what their runs took.
+    """Show the accounts of coders: ready, or parked with reason and end, and the usage of their runs.
 
-    For claude and codex it also shows how much of each window of a plan was used when that was last seen.
+    For claude and codex, also show the last known usage of each window of the plan.
 
-    Accounts are listed under [[accounts]] in runtime.toml; a coder without any uses your own login.
+    Accounts are listed under [[accounts]] in runtime.toml. A coder without accounts uses your own login.
     """
     if ctx.invoked_subcommand:
         return
@@ -41,7 +41,7 @@ def accounts(ctx: click.Context, as_json: bool) -> None:
 @accounts.command()
 @click.argument("name", metavar="NAME|CODER[/NAME]")
 def unpark(name: str) -> None:
-    """Let an account be used again at once, whatever limit it met; CODER alone means all of its accounts."""
+    """Make a parked account available now, whatever limit it met. CODER alone means all accounts of the coder."""
     with open_fleet(find()) as fleet:
         for each, was_parked in standing.unpark(fleet, name, caller=person.caller(fleet)):
             click.echo(f"{each.label}: {'can be used again' if was_parked else 'was not parked'}")

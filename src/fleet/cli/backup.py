@@ -18,8 +18,8 @@ NAMED = 5
 def backup(file: str, as_json: bool) -> int:
     """Write the database, settings, task folders and unmerged branches to FILE.
 
-    Fleet may run meanwhile. FILE is a tar.gz that only you can read; it holds what agents printed. Files that are not
-    committed in worktrees are not included. Exit code 1 if the work of a repository could not be included.
+    The supervisor may keep running. FILE is a tar.gz that only you can read, and contains the output of agents.
+    Uncommitted files in worktrees are not included. Exit code 1 if the work of a repository could not be included.
     """
     done = backing_up.backup(find(), file, tell=_tell, caller=person.calling(find()))
     code = 1 if any(each.get("failed") for each in done.repositories) else 0
@@ -43,10 +43,10 @@ def backup(file: str, as_json: bool) -> int:
 @click.argument("file")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def restore(file: str, as_json: bool) -> None:
-    """Restore what `fleet backup` wrote to FILE.
+    """Restore the backup that `fleet backup` wrote to FILE.
 
-    Stop the supervisor first. The present database and settings are kept beside, with the time in their names. Task
-    folders, worktrees and branches that exist stay as they are.
+    Stop the supervisor first. fleet keeps the current database and settings next to the restored ones, with the time
+    in their names. Existing task folders, worktrees and branches stay unchanged.
     """
     done = restoring.restore(find(), file, tell=_tell, caller=person.calling(find()))
     if as_json:

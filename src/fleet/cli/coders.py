@@ -23,10 +23,10 @@ MESSAGES = {STDIN: "while it works", RESUME: "interrupt it", NEXT_RUN: "next run
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def coders(as_json: bool) -> None:
-    """Show the coders: installed, in which version, whether somebody is logged in, and what each can do.
+    """Show the coders: installation, version, login and abilities.
 
-    "First request" is how many tokens its last run began with: what the coder itself, its plugins and its skills
-    load before anything is said.
+    "First request" is the number of tokens that the coder's last run began with. The coder itself, its plugins and its
+    skills load these tokens before the prompt.
     """
     with open_fleet(find()) as fleet:
         found = standing.coders(fleet, env=os.environ, tell=_progress)

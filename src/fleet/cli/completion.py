@@ -43,7 +43,7 @@ _PLAIN = re.compile(r"[\w.@+%][\w./@+%=,#-]*")
 @click.command()
 @click.argument("shell", type=click.Choice(list(SHELLS)))
 def completion(shell: str) -> None:
-    """Print the script that completes commands, options, branches, tasks and coders in a shell."""
+    """Print a script that completes commands, options, branches, tasks and coders in a shell."""
     made = get_completion_class(shell)
     if made is None:
         raise FleetError(f"click knows no {shell}", hint="install a newer click.")

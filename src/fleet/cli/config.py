@@ -20,18 +20,18 @@ from fleet.core.errors import FleetError
 from fleet.core.jsontext import escape_unprintable
 from fleet.home import find, find_project
 
-with_origin = click.option("--show-origin", is_flag=True, help="Tell for each value where it comes from.")
+with_origin = click.option("--show-origin", is_flag=True, help="Show where each value comes from.")
 with_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group(invoke_without_command=True)
 @with_origin
 @with_json
-@click.option("-e", "--edit", "to_edit", is_flag=True, help="The same as `fleet config edit`.")
-@click.option("-v", "--validate", "to_validate", is_flag=True, help="The same as `fleet config validate`.")
+@click.option("-e", "--edit", "to_edit", is_flag=True, help="Run `fleet config edit`.")
+@click.option("-v", "--validate", "to_validate", is_flag=True, help="Run `fleet config validate`.")
 @click.pass_context
 def config(ctx: click.Context, show_origin: bool, as_json: bool, to_edit: bool, to_validate: bool) -> None:
-    """Show the settings that hold here; with a subcommand, change or check them."""
+    """Show the settings in effect here. With a subcommand, change or check settings."""
     if ctx.invoked_subcommand:
         return
     if to_edit:
@@ -42,11 +42,11 @@ def config(ctx: click.Context, show_origin: bool, as_json: bool, to_edit: bool, 
 
 
 @config.command()
-@click.option("--raw", is_flag=True, help="Print runtime.toml as it is, byte by byte.")
+@click.option("--raw", is_flag=True, help="Print runtime.toml unchanged, byte for byte.")
 @with_origin
 @with_json
 def show(raw: bool, show_origin: bool, as_json: bool) -> None:
-    """Show the settings that hold here."""
+    """Show the settings in effect here."""
     home = find()
     if raw:
         sys.stdout.buffer.write(settings.raw(home))
@@ -80,9 +80,9 @@ def get_one(key: str, show_origin: bool, as_json: bool) -> None:
 
 @config.command("set")
 @click.argument("assignments", metavar="KEY=VALUE…", nargs=-1, required=True)
-@click.option("--project", is_flag=True, help="Change the project's file instead of runtime.toml.")
+@click.option("--project", is_flag=True, help="Change the project file instead of runtime.toml.")
 def set_values(assignments: tuple[str, ...], project: bool) -> None:
-    """Change settings: all that are named, or none if one of them is wrong."""
+    """Change settings. If one of them is invalid, change none."""
     home = find()
     for name, _, value in (each.partition("=") for each in assignments):
         if name.strip() == "queue":
@@ -98,9 +98,9 @@ def set_values(assignments: tuple[str, ...], project: bool) -> None:
 
 
 @config.command()
-@click.option("--project", is_flag=True, help="Edit the project's file, making it if need be.")
+@click.option("--project", is_flag=True, help="Edit the project file; create it if it does not exist.")
 def edit(project: bool) -> int:
-    """Open the project's settings in $VISUAL or $EDITOR; outside of a project, runtime.toml."""
+    """Open the settings in $VISUAL or $EDITOR: the project file, or runtime.toml outside of a project."""
     caller = person.calling(find())
     problems, copy = settings.edit(find(), _editor, cwd=person.current_directory(), project=project, caller=caller)
     for problem in problems:
@@ -112,7 +112,7 @@ def edit(project: bool) -> int:
 
 @config.command()
 def validate() -> int:
-    """Check every settings file that counts here; exit 1 if one of them is wrong."""
+    """Check every settings file in effect here. Exit code 1 if one is invalid."""
     report: Report = settings.validate(find(), cwd=person.current_directory(), env=os.environ)
     for problem in report.problems:
         tell(problem.message, problem.hint)

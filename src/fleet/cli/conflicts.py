@@ -12,13 +12,13 @@ from fleet.home import find
 
 
 @click.command("conflicts")
-@click.option("--all-projects", is_flag=True, help="Of all repositories, not only of the one you are in.")
+@click.option("--all-projects", is_flag=True, help="Include all repositories, not only the current one.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show_conflicts(all_projects: bool, as_json: bool) -> None:
-    """Show whose branches collide, and in which files: what git could not merge as the branches are now.
+    """Show branches that git could not merge with each other as they are now, and in which files they conflict.
 
-    Counted are commits: what an agent has not committed yet is not seen. The earlier branch comes first. `fleet list`
-    marks the agents concerned; merge.tell has the later one told.
+    Only commits count: fleet does not compare uncommitted changes. The earlier branch comes first. `fleet list` marks
+    the affected agents. With merge.tell, fleet notifies the later agent.
     """
     with open_fleet(find()) as fleet:
         found = conflicts(fleet, person.scope(all_projects=all_projects))

@@ -20,26 +20,38 @@ if TYPE_CHECKING:
 
     from fleet.actions.supervisor_start import StartingSupervisor
 
-with_prompt = click.option("-p", "--prompt", metavar="PROMPT", help="What the agent is to do; - reads it from stdin.")
-with_file = click.option("--prompt-file", metavar="FILE", help="Read what it is to do from a file.")
+with_prompt = click.option("-p", "--prompt", metavar="PROMPT", help="Give the agent PROMPT; - reads it from stdin.")
+with_file = click.option("--prompt-file", metavar="FILE", help="Read the prompt from FILE.")
 
 
 def with_terms(command: Callable[..., int]) -> Callable[..., int]:
     """Add the options that all three commands share. Their values are passed as `given`."""
     options = (
-        click.option("-a", "--agent", "coder", default="", shell_complete=complete_coders, help="Which coder works."),
-        click.option("-m", "--model", default="", help="The model it is told to use."),
-        click.option("--base", default="", metavar="REF", help="What the branch starts from; HEAD unless said."),
-        click.option("--quick", is_flag=True, help="Skip the setup commands of the project."),
-        click.option("--headless", is_flag=True, help="Run without a terminal."),
-        click.option("--verify", default="", metavar="CMD", help="Run this on the result, in a clean checkout."),
-        click.option("--allow", multiple=True, metavar="GLOB", help="It may change these files only; may be repeated."),
-        click.option("--protect", multiple=True, metavar="GLOB", help="It must not change these; may be repeated."),
-        click.option("--fail-to-pass", is_flag=True, help="The verify command must fail at the base."),
-        click.option("--allow-no-changes", is_flag=True, help="It may end without a change."),
-        click.option("--requires", multiple=True, metavar="LABEL", help="Only on a host with it; may be repeated."),
-        click.option("--host", default="", metavar="NAME", help="Only on this host."),
-        click.option("--no-wait", is_flag=True, help="Do not wait until the agents run."),
+        click.option(
+            "-a",
+            "--agent",
+            "coder",
+            default="",
+            metavar="CODER",
+            shell_complete=complete_coders,
+            help="Use CODER. [default: the `coder` setting]",
+        ),
+        click.option("-m", "--model", default="", metavar="MODEL", help="Tell the coder to use MODEL."),
+        click.option("--base", default="", metavar="REF", help="Start the branch from REF. [default: HEAD]"),
+        click.option("--quick", is_flag=True, help="Skip the project's setup commands."),
+        click.option("--headless", is_flag=True, help="Run without a terminal. [default: set by agent.mode]"),
+        click.option("--verify", default="", metavar="CMD", help="Verify the result with CMD, in a clean checkout."),
+        click.option(
+            "--allow", multiple=True, metavar="GLOB", help="Allow changes only to files that match GLOB; repeatable."
+        ),
+        click.option(
+            "--protect", multiple=True, metavar="GLOB", help="Forbid changes to files that match GLOB; repeatable."
+        ),
+        click.option("--fail-to-pass", is_flag=True, help="Require the verify command to fail at the base."),
+        click.option("--allow-no-changes", is_flag=True, help="Accept a result without changes."),
+        click.option("--requires", multiple=True, metavar="LABEL", help="Run only on a host with LABEL; repeatable."),
+        click.option("--host", default="", metavar="NAME", help="Run only on host NAME."),
+        click.option("--no-wait", is_flag=True, help="Do not wait for the agents to start."),
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
     )
     for option in reversed(options):
@@ -54,9 +66,10 @@ def with_terms(command: Callable[..., int]) -> Callable[..., int]:
 @with_file
 @with_terms
 def create(branch: str, more: tuple[str, ...], prompt: str | None, prompt_file: str | None, **given: Any) -> int:
-    """Start an agent on BRANCH, in a worktree of its own: in a terminal that `fleet attach` shows, or headless.
+    """Start an agent on BRANCH, in its own worktree.
 
-    Without a prompt its terminal waits for you. A branch that is there and checked out nowhere is gone on with.
+    The agent runs in a terminal that `fleet attach` opens, or headless. Without a prompt, its terminal waits for you.
+    If BRANCH exists and is not checked out, the agent continues on it.
     """
     if more not in ((), ("-",)):
         raise Usage(
@@ -75,10 +88,15 @@ def create(branch: str, more: tuple[str, ...], prompt: str | None, prompt_file: 
 @click.argument("words", metavar="[COUNT] [PREFIX]", nargs=-1)
 @with_prompt
 @with_file
-@click.option("--agents", default="", metavar="CODER:N,…", help="Spread the prompt over coders: claude:2,codex:1.")
+@click.option(
+    "--agents", default="", metavar="CODER:N,…", help="Start N agents with each CODER, such as claude:2,codex:1."
+)
 @with_terms
 def fanout(words: tuple[str, ...], prompt: str | None, prompt_file: str | None, agents: str, **given: Any) -> int:
-    """Start COUNT agents on the same prompt, on branches PREFIX-A1, PREFIX-A2 … With --agents COUNT can be left out."""
+    """Start COUNT agents on the same prompt, on branches PREFIX-A1, PREFIX-A2 …
+
+    With --agents, you can omit COUNT.
+    """
     count, prefix = _count_and_prefix(words, agents)
     text = _prompt(prompt, prompt_file)
     if not text:
@@ -92,10 +110,10 @@ def fanout(words: tuple[str, ...], prompt: str | None, prompt_file: str | None, 
 
 @click.command()
 @click.argument("pairs", metavar="BRANCH:PROMPT…", nargs=-1)
-@click.option("--file", "path", metavar="FILE", help="Read the pairs from a file, one in a line; - is stdin.")
+@click.option("--file", "path", metavar="FILE", help="Read the pairs from FILE, one per line; - reads stdin.")
 @with_terms
 def multi(pairs: tuple[str, ...], path: str | None, **given: Any) -> int:
-    """Start several agents, each on a branch and a prompt of its own."""
+    """Start several agents, each on its own branch and prompt."""
     texts = [*pairs, *(_lines(path) if path else ())]
     if not texts:
         raise Usage("nothing to start", hint='write BRANCH:PROMPT, like fix-auth:"Fix the login bug".')

@@ -19,11 +19,11 @@ COLORS = {Status.CLOSED: "green", Status.IN_PROGRESS: "cyan", Status.BLOCKED: "y
 
 
 @click.command()
-@click.option("--keep", is_flag=True, help="Leave everything where it is, to look at it.")
+@click.option("--keep", is_flag=True, help="Keep all files of the demonstration.")
 def demo(keep: bool) -> int:
-    """Run a dozen tasks through several agents at once: one fails and is run again, one asks and is answered.
+    """Run a dozen tasks through several agents at once: one fails and is retried, one asks and gets an answer.
 
-    Nothing of yours is touched: it has a repository and a home of its own, and a coder that needs no account.
+    The demonstration uses its own repository and home, and a coder that needs no account. It changes nothing of yours.
     """
     made = Demo(tempfile.mkdtemp(prefix="fleet-demo-"))
     for number in (

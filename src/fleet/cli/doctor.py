@@ -16,7 +16,7 @@ MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "wrong": ("✗", "r
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(as_json: bool) -> int:
-    """Look at everything that could be wrong; exit code 1 if something is."""
+    """Check for every known problem and suggest fixes. Exit code 1 if there is a problem."""
     checks = examine(find(), cwd=str(Path.cwd()))
     wrong = sum(check.state == WRONG for check in checks)
     if as_json:

@@ -12,15 +12,15 @@ from fleet.home import find
 
 
 @click.command()
-@click.option("--dry-run", is_flag=True, help="Say what would go, remove nothing.")
-@click.option("--finished", is_flag=True, help="Also worktrees of finished tasks that are merged nowhere.")
+@click.option("--dry-run", is_flag=True, help="Report what would be removed; change nothing.")
+@click.option("--finished", is_flag=True, help="Include worktrees of finished tasks that are not merged.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def gc(dry_run: bool, finished: bool, as_json: bool) -> int:
-    """Remove what is kept for some time only.
+    """Remove old data that fleet keeps for a limited time.
 
-    The raw output of runs that ended more than supervisor.raw_days ago; worktrees of finished tasks whose work is
-    merged, after what only they hold was saved; and what was saved, or deleted with its tip kept, more than saving.days
-    ago.
+    fleet removes raw output of runs that ended more than supervisor.raw_days ago. It removes worktrees of finished
+    tasks whose work is merged, after saving work that exists only there. It also removes saved work, and kept tips of
+    deleted branches, after saving.days.
     """
     with open_fleet(find()) as fleet:
         done = collecting.gc(fleet, dry_run=dry_run, finished=finished, caller=person.caller(fleet))

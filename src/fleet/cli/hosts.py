@@ -21,7 +21,8 @@ COLUMNS = ("Name", "State", "Slots", "Agents", "Load", "Labels", "Last seen")
 def hosts(ctx: click.Context, as_json: bool) -> None:
     """Show the hosts that share this queue: slots, agents, load, labels, and when each was last seen.
 
-    A host is made by `fleet run` on it; `--name`, `--labels` and `--slots`, or [host] in runtime.toml, say what it is.
+    `fleet run` registers the host on which it runs. Describe the host with `--name`, `--labels` and `--slots`, or under
+    [host] in runtime.toml.
     """
     if ctx.invoked_subcommand:
         return
@@ -38,7 +39,7 @@ def hosts(ctx: click.Context, as_json: bool) -> None:
 @hosts.command()
 @click.argument("name", metavar="NAME")
 def drain(name: str) -> None:
-    """Have a host take no more tasks; what it has goes on to its end."""
+    """Stop giving tasks to a host. Its current tasks continue to their end."""
     with open_fleet(find()) as fleet:
         found = sharing.drain(fleet, name, caller=person.caller(fleet))
     left = f", with {len(found.held)} tasks to finish" if found.held else ""
@@ -48,7 +49,7 @@ def drain(name: str) -> None:
 @hosts.command()
 @click.argument("name", metavar="NAME")
 def undrain(name: str) -> None:
-    """Have a host take tasks again."""
+    """Let a host take tasks again."""
     with open_fleet(find()) as fleet:
         found = sharing.undrain(fleet, name, caller=person.caller(fleet))
     gone = f"; it was not seen since {instant(found.host.seen_at)}" if found.state == State.GONE else ""
@@ -58,7 +59,7 @@ def undrain(name: str) -> None:
 @hosts.command()
 @click.argument("name", metavar="NAME")
 def forget(name: str) -> None:
-    """Take a host off the list that is gone for good; refused while it works or holds tasks."""
+    """Remove a host that is gone for good. fleet refuses while the host works or holds tasks."""
     with open_fleet(find()) as fleet:
         found = sharing.forget(fleet, name, caller=person.caller(fleet))
     click.echo(f"{clean(found.name)} is forgotten")

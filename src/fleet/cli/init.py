@@ -32,22 +32,24 @@ CHOICE = click.Choice(["skip", "user"])
 
 
 @click.command()
-@click.option("--type", "kind", type=click.Choice(list(TYPES)), help="The type of project; found out if not said.")
-@click.option("--migrate-legacy", is_flag=True, help="Take over what ai-fleet's ~/.ai_fleet/config.toml says.")
-@click.option("--home", "only_home", is_flag=True, help="Make or mend the home only, not the project.")
+@click.option("--type", "kind", type=click.Choice(list(TYPES)), help="Set the project type. [default: detected]")
+@click.option("--migrate-legacy", is_flag=True, help="Import the settings in ai-fleet's ~/.ai_fleet/config.toml.")
+@click.option("--home", "only_home", is_flag=True, help="Create or repair only the home, not the project.")
 @click.option(
-    "--force", is_flag=True, help="Write the file anew (a copy is kept): the project's; with --home, runtime.toml."
+    "--force",
+    is_flag=True,
+    help="Replace the project file, or runtime.toml with --home. fleet keeps a copy of the old file.",
 )
 @click.option(
     "--trust-worktrees/--no-trust-worktrees",
     default=None,
-    help="Whether to tell your coders to trust the folder of fleet's worktrees; asked once on a terminal.",
+    help="Make your coders trust the folder of fleet's worktrees, or not. [default: ask once on a terminal]",
 )
-@click.option("--permissions", type=CHOICE, help="Record whether coders may run tools without asking.")
+@click.option("--permissions", type=CHOICE, help="Set whether coders may run tools without asking.")
 @click.option(
     "--queue",
     metavar="[sqlite|postgresql|beads]",
-    help="Keep the tasks there from now on. For postgresql a connection string is asked for, or FLEET_QUEUE has it.",
+    help="Store tasks here from now on. For postgresql, set the connection string in FLEET_QUEUE or enter it.",
 )
 def init(
     kind: str | None,
@@ -58,10 +60,10 @@ def init(
     permissions: Permissions | None,
     queue: str | None,
 ) -> None:
-    """Make or mend the home of fleet; in a git repository, also write its project file.
+    """Create or repair the home of fleet. In a git repository, also write the project file.
 
-    The project file, .fleet/config.toml, is shared by a team. It says which files and commands make a new worktree
-    ready; what fleet wrote there is trusted, see `fleet trust`.
+    A team shares the project file, .fleet/config.toml. The file names the files and commands that prepare a new
+    worktree. fleet trusts what it wrote there itself: see `fleet trust`.
     """
     home = find()
     top = None if only_home else projects.project_top(home, person.current_directory())

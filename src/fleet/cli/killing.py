@@ -30,19 +30,29 @@ PATIENCE = 60.0
 
 @click.command()
 @click.argument("names", metavar="NAME…", nargs=-1, shell_complete=complete_names)
-@click.option("-b", "--batch", default="", help="All tasks of a batch in this repository.")
-@click.option("--yes", "--force", "-f", "-y", "sure", is_flag=True, help="Do not ask, also for globs and batches.")
-@click.option("-d", "--delete-branch", "with_branch", is_flag=True, help="Delete the branch too; its tip is kept.")
+@click.option("-b", "--batch", default="", metavar="BATCH", help="Stop all tasks of BATCH in this repository.")
+@click.option(
+    "--yes",
+    "--force",
+    "-f",
+    "-y",
+    "sure",
+    is_flag=True,
+    help="Do not ask for confirmation, even for globs and batches.",
+)
+@click.option("-d", "--delete-branch", "with_branch", is_flag=True, help="Delete the branch too; fleet keeps its tip.")
 @click.option("--without-ignored", is_flag=True, help="Do not save files that git ignores.")
-@click.option("--all-projects", is_flag=True, help="Names and batches may mean any repository.")
-@click.option("--reason", default=BY_HAND, show_default=True, help="What the task says about it.")
+@click.option("--all-projects", is_flag=True, help="Include all repositories, not only the current one.")
+@click.option(
+    "--reason", default=BY_HAND, show_default=True, metavar="TEXT", help="Record TEXT as the reason in the task."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def kill(names: tuple[str, ...], batch: str, reason: str, **given: bool) -> int:
-    """Stop tasks: a running agent is ended, what waits is kept from starting. `fleet retry` opens them again.
+    """Stop tasks: end running agents and keep waiting tasks from starting. `fleet retry` reopens them.
 
     NAME is a whole task id, a branch, or a glob over the branches of this repository. Without a terminal, a glob or
-    batch of several tasks needs --yes. A worktree is removed after what only it holds was saved; its branch stays,
-    unless it is to be deleted too.
+    batch of several tasks needs --yes. fleet saves work that exists only in a worktree before removing the worktree.
+    The branch stays unless you pass --delete-branch.
     """
     if not names and not batch:
         raise Usage("name what to kill, or a batch", hint="`fleet list` shows them.")

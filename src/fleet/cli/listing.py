@@ -30,15 +30,19 @@ RIGHT = ("CPU", "Memory", "Runtime", "Tokens", "Cost", "Diff")
 
 
 @click.command("list")
-@click.option("-g", "--grouped", is_flag=True, help="Group by batch.")
-@click.option("-a", "--all", "everything", is_flag=True, help="Also those that are long over.")
-@click.option("-w", "--watch", is_flag=True, help="Show it anew every second, until you press Ctrl-C.")
-@click.option("--all-projects", is_flag=True, help="Of all repositories, not only of the one you are in.")
-@click.option("--repair", is_flag=True, help="Bring sessions, worktrees, branches and tasks in line; says what it did.")
-@click.option("--wide", is_flag=True, help="Show all columns, however narrow the screen is.")
+@click.option("-g", "--grouped", is_flag=True, help="Group the agents by batch.")
+@click.option("-a", "--all", "everything", is_flag=True, help="Include agents that ended and whose worktrees are gone.")
+@click.option("-w", "--watch", is_flag=True, help="Refresh every second until you press Ctrl-C.")
+@click.option("--all-projects", is_flag=True, help="Include all repositories, not only the current one.")
+@click.option(
+    "--repair",
+    is_flag=True,
+    help="Repair sessions, worktrees, branches and tasks that do not match, and report each change.",
+)
+@click.option("--wide", is_flag=True, help="Show all columns, even on a narrow screen.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_agents(all_projects: bool, repair: bool, watch: bool, everything: bool, **form: bool) -> None:
-    """Show the agents of this repository: what each does, what it takes, how large its work is."""
+    """List the agents of this repository, with their activity, resource usage and size of changes."""
     scope = person.scope(all_projects=all_projects)
     with open_fleet(find()) as fleet:
         if repair:

@@ -33,10 +33,18 @@ with_name = click.argument("name", metavar="NAME", shell_complete=complete_names
 
 @click.command()
 @with_name
-@click.option("-n", "lines", type=click.IntRange(min=0), default=50, show_default=True, help="How many lines; 0: all.")
-@click.option("-f", "--follow", is_flag=True, help="Go on showing what comes, until the agent ends.")
+@click.option(
+    "-n",
+    "lines",
+    type=click.IntRange(min=0),
+    default=50,
+    show_default=True,
+    metavar="N",
+    help="Show the last N lines; 0 shows all.",
+)
+@click.option("-f", "--follow", is_flag=True, help="Continue printing new output until the agent ends.")
 def logs(name: str, lines: int, follow: bool) -> None:
-    """Show the last lines of an agent's terminal, or the events of one without."""
+    """Show the last lines of an agent's terminal, or its events if it has no terminal."""
     with open_fleet(find()) as fleet:
         found = looking.seen(fleet, find_task(fleet, name, scope=person.scope()))
         shown, told = _lines(fleet, found, lines)
@@ -53,7 +61,10 @@ def logs(name: str, lines: int, follow: bool) -> None:
 @click.command()
 @with_name
 def attach(name: str) -> None:
-    """Enter an agent's terminal (Ctrl-b d leaves it); of one without, show its events, and pass on what you type."""
+    """Open an agent's terminal; Ctrl-b d leaves it.
+
+    If the agent has no terminal, show its events and send it the lines that you type.
+    """
     with open_fleet(find()) as fleet:
         found = looking.seen(fleet, find_task(fleet, name, scope=person.scope()))
         if found.socket is not None:
@@ -75,10 +86,10 @@ def attach(name: str) -> None:
 
 @click.command()
 @with_name
-@click.option("--stat", is_flag=True, help="Only how much, by file.")
-@click.option("--name-only", "names", is_flag=True, help="Only which files.")
+@click.option("--stat", is_flag=True, help="Show only the number of changed lines per file.")
+@click.option("--name-only", "names", is_flag=True, help="Show only the names of changed files.")
 def diff(name: str, stat: bool, names: bool) -> None:
-    """Show what an agent has changed since its branch began, what it has not committed included."""
+    """Show what an agent has changed since its branch began, including uncommitted changes."""
     with open_fleet(find()) as fleet:
         key = find_task(fleet, name, scope=person.scope())
         text = looking.difference(fleet, key, stat=stat, names=names)

@@ -25,9 +25,10 @@ else:
 
 @click.command()
 def mcp() -> None:
-    """Serve fleet's tools to an agent, over stdin and stdout: what `claude mcp add fleet -- fleet mcp` starts.
+    """Serve fleet's tools to an agent over stdin and stdout.
 
-    The home is made if there is none, and a supervisor started. Agents live on when the server ends.
+    To add this server to claude, run `claude mcp add fleet -- fleet mcp`. The server creates the home if it does not
+    exist, and starts a supervisor. Agents continue when the server ends.
     """
     if MISSING:
         raise FleetError(

@@ -23,33 +23,45 @@ MOST_LINES, MOST_FILES = 12, 8
 
 @click.command()
 @click.argument("names", metavar="NAME…", nargs=-1, shell_complete=complete_names)
-@click.option("--into", default="", metavar="BRANCH", help="The branch to merge into; unset: merge.into, or main's.")
+@click.option(
+    "--into",
+    default="",
+    metavar="BRANCH",
+    help="Merge into BRANCH. [default: merge.into, or the branch of the main checkout]",
+)
 @click.option(
     "--strategy",
     default="",
     type=click.Choice(["", "squash", "merge", "rebase"]),
     metavar="squash|merge|rebase",
-    help="One commit for each task, a merge commit, or its own commits anew.",
+    help="Add one commit per task, a merge commit, or the rebased commits of the task. [default: merge.strategy]",
 )
 @click.option(
     "--conflicts",
     default="",
     type=click.Choice(["", "agent", "person"]),
     metavar="agent|person",
-    help="Who gets a branch that is in conflict.",
+    help="Choose who resolves branches in conflict. [default: merge.conflicts]",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be merged and what collides; change nothing.")
-@click.option("--unverified", is_flag=True, help="Also what nothing has verified, if it is named by itself.")
-@click.option("--wait", default=merging.WAIT_SECONDS, show_default=True, help="Seconds to wait for another merge.")
-@click.option("--yes", "-y", "sure", is_flag=True, help="Do not ask, also for globs and batches.")
-@click.option("--all-projects", is_flag=True, help="A name may mean a branch of any repository.")
+@click.option("--dry-run", is_flag=True, help="Report what would be merged and what conflicts; change nothing.")
+@click.option("--unverified", is_flag=True, help="Include unverified work that you name individually.")
+@click.option(
+    "--wait",
+    default=merging.WAIT_SECONDS,
+    show_default=True,
+    metavar="SECONDS",
+    help="Wait up to SECONDS for another merge to finish.",
+)
+@click.option("--yes", "-y", "sure", is_flag=True, help="Do not ask for confirmation, even for globs and batches.")
+@click.option("--all-projects", is_flag=True, help="Include all repositories, not only the current one.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def merge(names: tuple[str, ...], sure: bool, all_projects: bool, as_json: bool, **given: Any) -> int:
-    """Merge the work of tasks: ids, branches, batches or globs. Their branches stay.
+    """Verify the work of tasks together and merge it. The branches of the tasks stay.
 
-    All that fit are put on the target, oldest first, and verified together; what fails is found and left out. Then the
-    target moves in one step, with the checkout that has it. Where something is changed there it does not move: the
-    result waits at refs/fleet/merged/BRANCH.
+    NAME is a task id, a branch, a batch or a glob. fleet puts every branch that merges cleanly on the target, oldest
+    first, and verifies them together. fleet finds the branches that fail and leaves them out. Then the target and its
+    checkout move in one step. If that checkout has changes, the target does not move, and the result waits at
+    refs/fleet/merged/BRANCH.
     """
     if not names:
         raise Usage("name what to merge", hint="`fleet list --all` shows the agents and their branches.")

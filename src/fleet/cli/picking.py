@@ -35,21 +35,44 @@ MOST_SHOWN = 12
 
 @click.command()
 @click.argument("names", metavar="BATCH|NAME…", nargs=-1, required=True, shell_complete=complete_names)
-@click.option("--verify", "command", default="", metavar="CMD", help="Verify with this, and not as the project says.")
-@click.option("--judge", metavar="CODER", shell_complete=complete_coders, help="Have a coder decide what ties.")
-@click.option("--seed", type=click.IntRange(min=0), help="Of the order in which the judge sees them.")
-@click.option("--judge-seconds", type=click.IntRange(min=1), default=JUDGE_SECONDS, show_default=True, help="At most.")
-@click.option("--merge", "to_merge", is_flag=True, help="Merge the best; the others are kept under refs/fleet/kept.")
-@click.option("--yes", "-y", "sure", is_flag=True, help="Do not ask, also for globs.")
-@click.option("--jobs", type=click.IntRange(min=1, max=64), help="How many to verify at once.")
-@click.option("--all-projects", is_flag=True, help="A name may mean a branch of any repository.")
+@click.option(
+    "--verify",
+    "command",
+    default="",
+    metavar="CMD",
+    help="Verify the results with CMD instead of the project's command.",
+)
+@click.option("--judge", metavar="CODER", shell_complete=complete_coders, help="Let CODER decide ties.")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Shuffle the order that the judge sees with seed N. [default: random]",
+)
+@click.option(
+    "--judge-seconds",
+    type=click.IntRange(min=1),
+    default=JUDGE_SECONDS,
+    show_default=True,
+    metavar="SECONDS",
+    help="Stop the judge after SECONDS.",
+)
+@click.option("--merge", "to_merge", is_flag=True, help="Merge the best result; keep the others under refs/fleet/kept.")
+@click.option("--yes", "-y", "sure", is_flag=True, help="Do not ask for confirmation, even for globs.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1, max=64),
+    metavar="N",
+    help="Verify N results at once. [default: number of CPUs, at least 2]",
+)
+@click.option("--all-projects", is_flag=True, help="Include all repositories, not only the current one.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def pick(names: tuple[str, ...], command: str, **given: Any) -> int:
-    """Verify what several agents made of the same task, in the same clean conditions, and show which is the best.
+    """Verify several agents' results of the same task in the same clean conditions, and show the best.
 
-    The order is by what was found, then by tests passed, then by how little it changes, how quick and how cheap it
-    was. What is found the same with as many tests passed ties; there a judge, which reads the diffs without names, may
-    decide. Exit code 1: none is any good.
+    fleet ranks the results by finding, then by tests passed, then by smallest change, shortest time and lowest cost.
+    Results with the same finding and as many passed tests tie. A judge, who reads the diffs without names, may decide
+    a tie. Exit code 1: no result is acceptable.
     """
     quiet = given["as_json"]
     with open_fleet(find()) as fleet:
@@ -186,11 +209,11 @@ def _tell_taken(taken: Taken) -> None:
 @click.command()
 @click.argument("one", metavar="NAME", shell_complete=complete_names)
 @click.argument("other", metavar="NAME", shell_complete=complete_names)
-@click.option("--patch", is_flag=True, help="Show how their results differ line by line, and not by file.")
-@click.option("--all-projects", is_flag=True, help="A name may mean a branch of any repository.")
+@click.option("--patch", is_flag=True, help="Show differences line by line instead of by file.")
+@click.option("--all-projects", is_flag=True, help="Include all repositories, not only the current one.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def compare(one: str, other: str, patch: bool, all_projects: bool, as_json: bool) -> None:
-    """Show two branches side by side: what each came to, which files each touched, and how their results differ."""
+    """Compare two branches side by side: their findings, changed files and differences."""
     with open_fleet(find()) as fleet:
         scope = person.scope(all_projects=all_projects)
         place = person.current_directory()

@@ -18,10 +18,10 @@ LINE = "----- Your answer goes above this line; what is below is not part of it.
 
 
 @click.command()
-@click.option("--all", "everything", is_flag=True, help="Also those that are over, with their answers.")
+@click.option("--all", "everything", is_flag=True, help="Include past questions, with their answers.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def questions(everything: bool, as_json: bool) -> None:
-    """List what agents ask; each holds its task up until it is answered."""
+    """List questions from agents. Each task waits until its question is answered."""
     with open_fleet(find()) as fleet:
         found = asking.questions(fleet, everything=everything)
     if as_json:
@@ -39,7 +39,10 @@ def questions(everything: bool, as_json: bool) -> None:
 @click.argument("name", metavar="ID")
 @click.argument("words", metavar="[TEXT]", nargs=-1)
 def answer(name: str, words: tuple[str, ...]) -> None:
-    """Answer a question, named by its id or its task's; without TEXT in $EDITOR, or from stdin."""
+    """Answer the question with this id, or the question of the task with this id.
+
+    Without TEXT, write the answer in $EDITOR or pass it on stdin.
+    """
     with open_fleet(find()) as fleet:
         text = " ".join(words) or _typed(asking.which(fleet, name))
         done = asking.answer(fleet, name, text, by=person.name(), caller=person.caller(fleet))

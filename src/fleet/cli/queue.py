@@ -21,7 +21,7 @@ LONGEST = 4096
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def queue(ctx: click.Context, as_json: bool) -> None:
-    """Show where the tasks of this home are kept: in its own file, in PostgreSQL, or in beads."""
+    """Show where the tasks of this home are stored: in its own file, in PostgreSQL or in beads."""
     if ctx.invoked_subcommand:
         return
     home = find()
@@ -43,14 +43,15 @@ def queue(ctx: click.Context, as_json: bool) -> None:
 
 @queue.command()
 @click.argument("places", metavar="[FROM] TO", nargs=-1, required=True)
-@click.option("--dry-run", is_flag=True, help="Only say what would be moved.")
+@click.option("--dry-run", is_flag=True, help="Report what would be moved; change nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def migrate(places: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
-    """Move all tasks, with their dependencies, comments, labels and history, to another kind of queue.
+    """Move all tasks to another kind of queue.
 
-    FROM and TO are sqlite, beads, or postgresql://…; - reads the address from stdin, which no list of processes shows.
-    FROM is where they are now unless it is said. All is copied and compared before the home goes over to it; what was
-    there stays as it was, sealed. A move that was killed goes on when it is called again.
+    Dependencies, comments, labels and history move too. FROM and TO are sqlite, beads or postgresql://…; - reads the
+    address from stdin, so that no process list shows it. [default for FROM: the current queue] fleet copies and
+    compares everything before the home switches to the new queue. The old queue stays unchanged and sealed. To
+    continue a move that was killed, run the command again.
     """
     if len(places) > 2:
         raise BadInput("too many places were named", hint="fleet queue migrate [FROM] TO")

@@ -14,11 +14,13 @@ from fleet.home import find
 
 @click.command()
 @click.argument("name", metavar="ID|BRANCH|RUN", shell_complete=complete_names)
-@click.option("--run", "number", type=click.IntRange(min=1), help="Of this run; of the last unless said.")
-@click.option("--check", "to_check", is_flag=True, help="Check its hashes, its chain and its file; exit 1 for a fault.")
+@click.option("--run", "number", type=click.IntRange(min=1), metavar="N", help="Show run N. [default: the last run]")
+@click.option(
+    "--check", "to_check", is_flag=True, help="Check the receipt's hashes, chain and file. Exit code 1 if one is wrong."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def receipt(name: str, number: int | None, to_check: bool, as_json: bool) -> int:
-    """Show what fleet itself saw of a run: what it found, why, and all that shows it."""
+    """Show what fleet itself observed in a run: its finding, the reasons and all evidence."""
     with open_fleet(find()) as fleet:
         shown = find_receipt(fleet, name, number, person.scope())
         checked = check(fleet, shown) if to_check else None

@@ -14,18 +14,23 @@ from fleet.home import find
 
 @click.command("pr")
 @click.argument("name", metavar="NAME", shell_complete=complete_names)
-@click.option("--draft", is_flag=True, help="Open it as a draft; also while its agent is at work.")
-@click.option("--base", default="", metavar="BRANCH", help="The branch it is to be merged into.")
-@click.option("--remote", default="", metavar="NAME", help="Where to push; else origin, or the only one there is.")
-@click.option("--output", is_flag=True, help="Quote the end of what the verify command printed.")
-@click.option("--dry-run", is_flag=True, help="Push and open nothing; show what would be said.")
+@click.option("--draft", is_flag=True, help="Open the pull request as a draft, even while the agent is working.")
+@click.option(
+    "--base",
+    default="",
+    metavar="BRANCH",
+    help="Request a merge into BRANCH. [default: merge.into, or the branch that the work started from]",
+)
+@click.option("--remote", default="", metavar="NAME", help="Push to remote NAME. [default: origin, or the only remote]")
+@click.option("--output", is_flag=True, help="Quote the end of the verify command's output.")
+@click.option("--dry-run", is_flag=True, help="Show the text of the pull request; push and open nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def request(name: str, draft: bool, base: str, remote: str, output: bool, dry_run: bool, as_json: bool) -> None:
-    """Push the branch of a task and open a pull request, with its receipt as the text.
+    """Push the branch of a task and open a pull request with its receipt as the text.
 
-    NAME is a task or a branch. Where a request is open already, a newer receipt becomes a comment, each once. This
-    needs `gh`; without it the branch is pushed and the command to run is printed. No hook is run, and no commit of the
-    remote is overwritten.
+    NAME is a task or a branch. If a pull request is already open, fleet adds each newer receipt once, as a comment.
+    This needs `gh`. Without `gh`, fleet pushes the branch and prints the command to run. fleet runs no hooks and
+    overwrites no commits on the remote.
     """
     wish = Wish(base=base, remote=remote, draft=draft, dry_run=dry_run, output=output)
     with open_fleet(find()) as fleet:

@@ -21,11 +21,18 @@ def with_told(command: Callable[..., Any]) -> Callable[..., Any]:
     Those given to `fleet run` hold for its subcommands.
     """
     options = (
-        click.option("--coder", help="The default coder of this supervisor, over the settings' own."),
-        click.option("--name", metavar="NAME", help="What this host is called; the machine's name unless said."),
-        click.option("--labels", metavar="LABEL,…", help="What this host offers to tasks that require it."),
-        click.option("--listen", metavar="HOST:PORT", help="Where other hosts are answered about logs of runs here."),
-        click.option("--slots", type=click.IntRange(1, 1000), help="How many agents may work here at the same time."),
+        click.option("--coder", metavar="CODER", help="Use CODER by default, instead of the coder in the settings."),
+        click.option("--name", metavar="NAME", help="Name this host NAME. [default: the machine's name]"),
+        click.option("--labels", metavar="LABEL,…", help="Offer each LABEL to tasks that require it."),
+        click.option(
+            "--listen", metavar="HOST:PORT", help="Serve the logs of this host's runs to other hosts at HOST:PORT."
+        ),
+        click.option(
+            "--slots",
+            type=click.IntRange(1, 1000),
+            metavar="N",
+            help="Run at most N agents at the same time on this host.",
+        ),
     )
 
     @functools.wraps(command)
@@ -41,25 +48,25 @@ def with_told(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.group(invoke_without_command=True)
 @with_told
 def run(told: dict[str, Any]) -> None:
-    """Run the supervisor: claim tasks, start agents, settle what they did."""
+    """Run the supervisor: claim tasks, start agents and settle their results."""
     if click.get_current_context().invoked_subcommand is None:
         supervise(told, quiet=False)
 
 
 @run.command()
 @with_told
-@click.option("--quiet", is_flag=True, help="Say nothing on the terminal; the log has it all.")
-@click.option("--only-made", is_flag=True, help="Claim only what `create`, `fanout` and `multi` made.")
+@click.option("--quiet", is_flag=True, help="Print nothing on the terminal; the log has everything.")
+@click.option("--only-made", is_flag=True, help="Claim only tasks made by `create`, `fanout` and `multi`.")
 @click.option("--report", type=int, hidden=True)
 def foreground(told: dict[str, Any], quiet: bool, only_made: bool, report: int | None) -> None:
-    """Run here, until it is stopped; agents go on without it."""
+    """Run the supervisor in the foreground. Agents continue when it is stopped."""
     supervise(told, quiet=quiet, only_made=only_made, report=report)
 
 
 @run.command()
 @with_told
 def start(told: dict[str, Any]) -> None:
-    """Start it in the background; exit code 1 unless its database answers."""
+    """Start the supervisor in the background. Exit code 1 if its database does not respond."""
     _refuse_agents()
     said = control.told(**told)
     homes.ensure(find())
@@ -67,9 +74,9 @@ def start(told: dict[str, Any]) -> None:
 
 
 @run.command()
-@click.option("--stop-agents", is_flag=True, help="Stop the agents too, and give their tasks back.")
+@click.option("--stop-agents", is_flag=True, help="Stop the agents too and return their tasks to the queue.")
 def stop(stop_agents: bool) -> None:
-    """Stop it; agents go on working unless told otherwise."""
+    """Stop the supervisor. Agents continue unless you pass --stop-agents."""
     _refuse_agents()
     stopped = control.stop(find(), stop_agents=stop_agents)
     click.echo("supervisor stopped" if stopped else "no supervisor runs here")
@@ -78,7 +85,7 @@ def stop(stop_agents: bool) -> None:
 @run.command()
 @with_told
 def restart(told: dict[str, Any]) -> None:
-    """Stop it and start it again; the agents do not notice."""
+    """Stop the supervisor and start it again. Agents continue undisturbed."""
     _refuse_agents()
     said = control.told(**told)
     homes.ensure(find())
@@ -86,9 +93,9 @@ def restart(told: dict[str, Any]) -> None:
 
 
 @run.command()
-@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def status(as_json: bool) -> int:
-    """Show whether it runs; exit code 1 when it does not."""
+    """Show whether the supervisor is running. Exit code 1 if it is not."""
     found = control.status(find())
     if as_json:
         click.echo(encode_printable(found, 2))

@@ -27,13 +27,21 @@ NUMBERS = ("Elapsed", "Idle", "Context", "Events", "Tokens", "Cost")
 
 
 @click.command()
-@click.option("-w", "--watch", is_flag=True, help="Show it anew every second, until you press Ctrl-C.")
-@click.option("--limit", "-n", type=click.IntRange(min=0), default=100, show_default=True, help="How many; 0 is all.")
+@click.option("-w", "--watch", is_flag=True, help="Refresh every second until you press Ctrl-C.")
+@click.option(
+    "--limit",
+    "-n",
+    type=click.IntRange(min=0),
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="Show at most N tasks; 0 shows all.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def tasks(watch: bool, limit: int, as_json: bool) -> None:
-    """Show the tasks under way: how long, how full, how dear, by which coder and model.
+    """Show running tasks: their time, context, cost, coder and model.
 
-    What a task says itself is bold; what it inherits from settings is dim.
+    Values set by the task are bold; values inherited from settings are dim.
     """
     while True:
         with open_fleet(find()) as fleet:

@@ -20,10 +20,10 @@ COLUMNS = ("Run", "Outcome", "Coder", "Model", "Events", "Tokens", "Cost", "Dura
 
 @click.command()
 @click.argument("names", metavar="NAME [NAME]", nargs=-1, required=True, shell_complete=complete_names)
-@click.option("--compare", type=(int, int), metavar="N M", help="Two runs of the task side by side.")
+@click.option("--compare", type=(int, int), metavar="N M", help="Compare runs N and M of the task side by side.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def runs(names: tuple[str, ...], compare: tuple[int, int] | None, as_json: bool) -> None:
-    """Show every run of a task: how it ended and why, by which coder, what it took; or two tasks side by side."""
+    """Show all runs of a task with outcome, reason, coder and usage, or compare two tasks."""
     if len(names) > 2 or (compare and len(names) != 1):
         raise Usage("name one task, two tasks, or one task and --compare", hint="`fleet runs --help` shows how.")
     with open_fleet(find()) as fleet:

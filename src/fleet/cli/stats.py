@@ -17,14 +17,14 @@ COLUMNS = ("Coder", "Model", "Tasks", "Runs", "Retries", "Verified", "Rate", "Co
 
 
 @click.command()
-@click.option("--since", metavar="TIME", help="Only runs that ended since then: 7d, yesterday, 2026-01-15.")
-@click.option("--coder", default="", shell_complete=complete_coders, help="Only of this coder.")
+@click.option("--since", metavar="TIME", help="Count only runs that ended since TIME: 7d, yesterday, 2026-01-15.")
+@click.option("--coder", default="", metavar="CODER", shell_complete=complete_coders, help="Count only runs by CODER.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def stats(since: str | None, coder: str, as_json: bool) -> None:
-    """Show, for each coder and model, how much of its work was proven, and what that took.
+    """Show how much work of each coder and model was proven, and what it cost.
 
-    The rate is that of the attempts that say something about the coder: limits and outages do not count. What a
-    verified task cost includes all that came to nothing.
+    The rate counts only attempts that depend on the coder: limits and outages do not count. The cost of a verified
+    task includes all failed attempts.
     """
     with open_fleet(find()) as fleet:
         after = counting.moment(since, now=fleet.store.now().astimezone()) if since else None

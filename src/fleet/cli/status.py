@@ -55,11 +55,11 @@ Examples:
 
 
 @click.command(epilog=EXAMPLES)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON. Does not count as a look.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON. Does not mark results as seen.")
 def status(as_json: bool) -> None:
-    """Show what needs you, what works and what is done.
+    """Show what needs you, what is running and what is done.
 
-    Bare `fleet` does the same. Results stay listed for 10 minutes after you first see them.
+    `fleet` without a command does the same. Results stay listed for 10 minutes after you first see them.
     """
     home = find()
     midnight = datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)

@@ -29,7 +29,7 @@ with_wait = click.option(
     default=5.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long to watch what becomes of it.",
+    help="Wait up to SECONDS for the result of the message.",
 )
 with_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -40,9 +40,10 @@ with_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @with_wait
 @with_json
 def prompt(name: str, words: tuple[str, ...], seconds: float, as_json: bool) -> None:
-    """Tell the agent of a task something, while it works or for its next run; says which, and when it arrived.
+    """Send a message to the agent of a task, while it works or for its next run.
 
-    Without TEXT it is taken from $EDITOR, or from stdin. A blocked task goes on with it, unless it asks a question.
+    fleet reports which of the two, and when the message arrived. Without TEXT, write the message in $EDITOR or pass it
+    on stdin. A blocked task continues with the message, unless it is waiting for an answer to a question.
     """
     with open_fleet(find()) as fleet:
         text = " ".join(words) or _typed(find_task(fleet, name, scope=person.scope()))
@@ -60,7 +61,7 @@ def prompt(name: str, words: tuple[str, ...], seconds: float, as_json: bool) -> 
 @with_wait
 @with_json
 def interrupt(name: str, words: tuple[str, ...], seconds: float, as_json: bool) -> None:
-    """Have the agent of a running task stop what it does; with TEXT it goes on with that, without it is blocked."""
+    """Interrupt the agent of a running task. With TEXT, the agent continues; without, the task is blocked."""
     with open_fleet(find()) as fleet:
         told = steering.interrupt(
             fleet, name, " ".join(words), by=person.name(), caller=person.caller(fleet), scope=person.scope()

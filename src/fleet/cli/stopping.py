@@ -26,7 +26,7 @@ TIMED_OUT = 124  # the exit code of timeout(1)
 @click.command()
 @click.argument("names", metavar="NAME…", nargs=-1, required=True, shell_complete=complete_names)
 def retry(names: tuple[str, ...]) -> None:
-    """Open blocked or closed tasks again, with all their counts at nothing. A glob means blocked ones."""
+    """Reopen blocked or closed tasks and reset their retry counters. A glob matches only blocked tasks."""
     with open_fleet(find()) as fleet:
         ids = find_tasks(fleet, names, among=agents.STUCK, scope=person.scope())
         for task in agents.retry(fleet, ids, caller=person.caller(fleet)):
@@ -37,10 +37,12 @@ def retry(names: tuple[str, ...]) -> None:
 
 @click.command()
 @click.argument("names", metavar="NAME…", nargs=-1, required=True, shell_complete=complete_names)
-@click.option("--reason", default="done by hand", show_default=True, help="What the task says about it.")
-@click.option("--yes", "-y", "sure", is_flag=True, help="Do not ask, also for globs.")
+@click.option(
+    "--reason", default="done by hand", show_default=True, metavar="TEXT", help="Record TEXT as the reason in the task."
+)
+@click.option("--yes", "-y", "sure", is_flag=True, help="Do not ask for confirmation, even for globs.")
 def done(names: tuple[str, ...], reason: str, sure: bool) -> int:
-    """Say that tasks are done: their agents are ended, what they left is committed, and they are closed."""
+    """Close tasks as done. fleet ends their agents and commits their remaining changes."""
     with open_fleet(find()) as fleet:
         exact, fitting = find_exactly(fleet, names, among=agents.STOPPABLE, scope=person.scope())
         if fitting and not sure and not is_sure(fleet, fitting, "close", shown(fleet, fitting)):
@@ -56,14 +58,14 @@ def done(names: tuple[str, ...], reason: str, sure: bool) -> int:
 
 @click.command()
 def pause() -> None:
-    """Start no more agents until `fleet resume`; those at work go on."""
+    """Stop starting agents until `fleet resume`. Running agents continue."""
     control.pause(find(), caller=person.calling(find()))
     click.echo("paused: no new agents are started; `fleet resume` goes on")
 
 
 @click.command()
 def resume() -> None:
-    """Start agents again after `fleet pause`."""
+    """Resume starting agents after `fleet pause`."""
     was_paused = control.resume(find(), caller=person.calling(find()))
     click.echo("agents are started again" if was_paused else "it was not paused")
 
@@ -72,10 +74,13 @@ def resume() -> None:
 @click.argument("names", metavar="[ID|GLOB|WORKFLOW…]", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Wait for every task that is not closed.")
 @click.option(
-    "--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Give up after so long: exit code 124."
+    "--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop waiting after SECONDS, with exit code 124."
 )
 def wait(names: tuple[str, ...], everything: bool, timeout: float | None) -> int:
-    """Wait until tasks are over: exit code 0 when all are closed, 1 when some need a person, 124 out of time."""
+    """Wait until tasks finish.
+
+    Exit code 0: all tasks are closed. Exit code 1: some tasks need a person. Exit code 124: the time ran out.
+    """
     if bool(names) == everything:
         raise Usage("name the tasks to wait for, or say --all", hint="`fleet wait --help` shows how it is used.")
     display = Display()

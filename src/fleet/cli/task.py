@@ -35,10 +35,10 @@ class WithRunning(click.Command):
 @click.command(cls=WithRunning)
 @click.argument("task_id", metavar="ID")
 @click.argument("what", type=click.Choice(list(PARTS)))
-@click.option("-f", "--follow", "to_follow", is_flag=True, help="Go on printing what is added, until the task is over.")
-@click.option("-n", "--lines", type=click.IntRange(min=1), help="Only the last so many lines.")
+@click.option("-f", "--follow", "to_follow", is_flag=True, help="Continue printing new output until the task finishes.")
+@click.option("-n", "--lines", type=click.IntRange(min=1), metavar="N", help="Print only the last N lines.")
 def task(task_id: str, what: str, to_follow: bool, lines: int | None) -> None:
-    """Print one part of a task's record. Of a very large file the end is shown."""
+    """Print one part of a task's record. If a file is very large, print only its end."""
     with open_fleet(find()) as fleet:
         key = find_task(fleet, task_id, scope=person.scope())
         if (far := elsewhere_events(fleet, key, what)) is not None:
@@ -66,9 +66,9 @@ def _is_over(fleet: Fleet, key: str) -> bool:
 
 @click.command()
 @click.argument("lines", metavar="[N]", type=click.IntRange(min=1), required=False)
-@click.option("-f", "--follow", "to_follow", is_flag=True, help="Go on printing what is added, until you press Ctrl-C.")
+@click.option("-f", "--follow", "to_follow", is_flag=True, help="Continue printing new output until you press Ctrl-C.")
 def log(lines: int | None, to_follow: bool) -> None:
-    """Print the most recent log of the supervisor: all of it, or the last N lines."""
+    """Print the supervisor's most recent log, or its last N lines."""
     home = find()
     home.check()
     place = newest_log(home)

@@ -28,8 +28,16 @@ REQUIRES = "fleet.requires"
 
 
 @click.command()
-@click.option("--limit", "-n", type=click.IntRange(min=0), default=100, show_default=True, help="How many; 0 is all.")
-@click.option("--json", "as_json", is_flag=True, help="Answer as `fleet bd ready --json` does.")
+@click.option(
+    "--limit",
+    "-n",
+    type=click.IntRange(min=0),
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="Show at most N tasks; 0 shows all.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON in the format of `fleet bd ready --json`.")
 def ready(limit: int, as_json: bool) -> int:
     """List the tasks that can start now, most urgent first."""
     with open_fleet(find()) as fleet:
@@ -47,9 +55,11 @@ def ready(limit: int, as_json: bool) -> int:
 
 @click.command()
 @click.argument("task_id", metavar="ID")
-@click.option("--json", "as_json", is_flag=True, help="Answer as `fleet bd show --json` does, and name its host.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON in the format of `fleet bd show --json`, with the task's host."
+)
 def show(task_id: str, as_json: bool) -> int:
-    """Show one task, with the coder and model it will get."""
+    """Show a task with the coder and model that it will get."""
     home = find()
     with open_fleet(home) as fleet:
         key = find_task(fleet, task_id, scope=person.scope())

@@ -17,17 +17,20 @@ from fleet.home import find
 
 @click.command()
 @click.argument("directory", metavar="[DIR]", default=".", type=click.Path(exists=True, file_okay=False))
-@click.option("--show", is_flag=True, help="Only show what is trusted and what is not.")
-@click.option("--yes", is_flag=True, help="Do not ask on a terminal; for scripts.")
-@click.option("--expect", default="", metavar="DIGEST", help="Trust only what has this digest; for CI.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: with --show as it is, else as it was before.")
+@click.option("--show", is_flag=True, help="Show what is trusted and what is not; change nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation; for scripts.")
+@click.option("--expect", default="", metavar="DIGEST", help="Trust the content only if its digest is DIGEST; for CI.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON: the state before the change, or the current state with --show."
+)
 def trust(directory: str, show: bool, yes: bool, expect: str, as_json: bool) -> None:
-    """Allow what a repository would have fleet run: its project's commands, its git hooks and settings, and the files
-    from which coders run commands, as .claude/settings.json.
+    """Allow fleet to run commands that come with a repository.
 
-    All of it comes with a repository, so fleet runs nothing of it before you have said once that it is all right; what
-    changes later is asked for again. On a terminal it shows what would run and asks. DIR is where an agent works.
-    [default: the current directory] `fleet init` trusts what it wrote itself.
+    These are the project's commands, its git hooks and settings, and files from which coders run commands, such as
+    .claude/settings.json. fleet runs none of them until you trust them once, and asks again when they change. On a
+    terminal, fleet shows what would run and asks. `fleet init` trusts what it wrote itself.
+
+    DIR is the directory where an agent works. [default: the current directory]
     """
     with open_fleet(find()) as fleet:
         cwd = os.path.normpath(os.path.join(person.current_directory(), directory))  # noqa: PTH118

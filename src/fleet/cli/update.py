@@ -15,13 +15,14 @@ from fleet.home import find
 
 
 @click.command()
-@click.option("--check", is_flag=True, help="Show the commands and run none.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--check", is_flag=True, help="Show the commands without running them.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def update(check: bool, yes: bool) -> None:
-    """Update fleet by the installer it came with: uv, pipx or pip.
+    """Update fleet with the installer that installed it: uv, pipx or pip.
 
-    Shows the installer's commands, asks, and runs them. A clone is pulled and installed again with the same extras.
-    Refuses if what is installed is not fleet's own distribution, fleet-agents.
+    fleet shows the installer's commands, asks, and runs them. If fleet runs from a clone, these commands pull the clone
+    and install it again with the same extras. fleet refuses to update if the installed distribution is not
+    fleet-agents.
     """
     caller = person.calling(find())
     how = updates.installation()

@@ -21,17 +21,19 @@ with_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.group(invoke_without_command=True)
 @click.pass_context
 def workflow(context: click.Context) -> None:
-    """Agents that work together: a graph of stages, written in a JSON, TOML or YAML file."""
+    """Run agents that work together: a graph of stages, written in a JSON, TOML or YAML file."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 
 
 @workflow.command()
 @click.argument("template", required=False)
-@click.option("-o", "--out", metavar="FILE", help="Where to write it; TEMPLATE.toml if nothing is said, - for stdout.")
+@click.option(
+    "-o", "--out", metavar="FILE", help="Write the workflow to FILE; - writes to stdout. [default: TEMPLATE.toml]"
+)
 @with_json
 def new(template: str | None, out: str | None, as_json: bool) -> None:
-    """Write a workflow file to begin with. Without a TEMPLATE, list what there is."""
+    """Write a workflow file from a template. Without TEMPLATE, list the templates."""
     if template is None:
         found = [(name, _first_comment(name)) for name in templates.names()]
         if as_json:
@@ -52,7 +54,7 @@ def new(template: str | None, out: str | None, as_json: bool) -> None:
 @click.argument("file")
 @with_json
 def validate(file: str, as_json: bool) -> int:
-    """Check a workflow file. All that is wrong with it is told, each with its place; exit 1 if anything is."""
+    """Check a workflow file. Report each problem with its location. Exit code 1 if there is a problem."""
     try:
         plan = _plan(file)
     except BadWorkflow as error:
@@ -74,7 +76,10 @@ def validate(file: str, as_json: bool) -> int:
 @click.argument("file", metavar="FILE|ID")
 @with_json
 def show(file: str, as_json: bool) -> int:
-    """Show the stages of a workflow. Of a FILE what it would run, loops and fans unrolled; of an ID how far it is."""
+    """Show the stages of a workflow.
+
+    For a FILE, show what it would run, with loops and fans unrolled. For an ID, show its progress.
+    """
     found = _flow(file)
     try:
         plan = found.plan if found else _plan(file)

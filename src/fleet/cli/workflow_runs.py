@@ -31,17 +31,21 @@ with_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 @click.command()
 @click.argument("file")
-@click.option("-p", "--prompt", help="What the workflow is about: {task_prompt} in its file. - reads stdin.")
-@click.option("--repo", metavar="DIR", help="A checkout of the repository to work on; if not said, where you are.")
-@click.option("--base", metavar="REF", help="The branch, tag or commit that stages start from.")
+@click.option(
+    "-p", "--prompt", metavar="PROMPT", help="Replace {task_prompt} in the file with PROMPT; - reads it from stdin."
+)
+@click.option(
+    "--repo", metavar="DIR", help="Work on the repository checked out in DIR. [default: the current directory]"
+)
+@click.option("--base", metavar="REF", help="Start stages from REF: a branch, tag or commit.")
 @click.option(
     "--wait",
     is_flag=True,
-    help="Wait until it is over, or goes on only once you answer; exit 1 unless it succeeded.",
+    help="Wait until the workflow finishes or needs your answer. Exit code 1 unless it succeeded.",
 )
 @with_json
 def run(file: str, prompt: str | None, repo: str | None, base: str | None, wait: bool, as_json: bool) -> int:
-    """Run a workflow FILE. Each stage becomes a task; a supervisor is started to run them if there is none."""
+    """Run a workflow file. Each stage becomes a task. fleet starts a supervisor if none is running."""
     home, here = find(), person.current_directory()
     directory = os.path.join(here, repo) if repo else here  # noqa: PTH118 - paths of users are strings
     try:
@@ -77,7 +81,7 @@ def run(file: str, prompt: str | None, repo: str | None, base: str | None, wait:
 @click.argument("workflow_id", metavar="ID")
 @with_json
 def status(workflow_id: str, as_json: bool) -> None:
-    """Show how far a workflow is, stage by stage."""
+    """Show the progress of a workflow by stage."""
     with opened() as fleet:
         found = workflows.meant(fleet, workflow_id)
     if as_json:
@@ -91,11 +95,16 @@ def status(workflow_id: str, as_json: bool) -> None:
 
 
 @click.command(name="list")
-@click.option("--limit", type=int, default=25, show_default=True, help="How many, the newest first.")
-@click.option("--status", type=click.Choice(workflows.STATUSES), multiple=True, help="Only those; may be repeated.")
+@click.option("--limit", type=int, default=25, show_default=True, metavar="N", help="Show at most N workflows.")
+@click.option(
+    "--status",
+    type=click.Choice(workflows.STATUSES),
+    multiple=True,
+    help="Show only workflows with this status; repeatable.",
+)
 @with_json
 def listed(limit: int, status: tuple[str, ...], as_json: bool) -> None:
-    """List workflows, the newest first."""
+    """List workflows, newest first."""
     with opened() as fleet:
         found = workflows.flows(fleet, status or None, limit=limit)
     if as_json:
@@ -113,7 +122,7 @@ def listed(limit: int, status: tuple[str, ...], as_json: bool) -> None:
 @click.argument("workflow_id", metavar="ID")
 @with_json
 def results(workflow_id: str, as_json: bool) -> None:
-    """Show what the stages of a workflow handed on."""
+    """Show the results of a workflow's stages."""
     with opened() as fleet:
         found = workflows.meant(fleet, workflow_id)
     if as_json:
@@ -136,7 +145,7 @@ def results(workflow_id: str, as_json: bool) -> None:
 @click.argument("workflow_id", metavar="ID")
 @with_json
 def cancel(workflow_id: str, as_json: bool) -> None:
-    """Stop a workflow. Agents at work are asked to end, nothing more begins or is asked; what was done stays."""
+    """Stop a workflow. fleet asks running agents to end, and starts and asks nothing more. Finished work stays."""
     with open_fleet(find()) as fleet:
         found = workflows.cancel(fleet, workflow_id, caller=person.caller(fleet))
     click.echo(encode_printable(found.view(), 2) if as_json else _headline(found))
@@ -144,11 +153,11 @@ def cancel(workflow_id: str, as_json: bool) -> None:
 
 @click.command()
 @click.argument("workflow_id", metavar="ID")
-@click.option("--branches", is_flag=True, help="Delete the branches too; their tips are kept under a ref.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("--branches", is_flag=True, help="Delete the branches too; fleet keeps their tips under a ref.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @with_json
 def cleanup(workflow_id: str, branches: bool, yes: bool, as_json: bool) -> int:
-    """Remove the worktrees of a workflow that is over. What only they hold is saved first."""
+    """Remove the worktrees of a finished workflow. fleet first saves work that exists only in them."""
     with open_fleet(find()) as fleet:
         found = workflows.flow(fleet, workflow_id)
         if not yes:
