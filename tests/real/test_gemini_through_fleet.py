@@ -108,7 +108,8 @@ def test_short_wait_is_left_to_gemini_and_does_not_end_the_next_long_command(rea
 
 def test_fleet_waits_instead_of_a_gemini_that_would_retry_for_minutes(real: Real, server: ModelServer) -> None:
     endings = {Fault.RATE_LIMITED: "rate_limited", Fault.SERVER_ERROR: "overloaded", Fault.OVERLOADED: "overloaded"}
-    settings = (*WATCHFUL, "limits.rate_limit_base_seconds=60")
+    # The silence that counts as a stall is longer than gemini takes to start on a busy machine.
+    settings = ("watchdog.silence_seconds=60", "watchdog.limit_seconds=2", "limits.rate_limit_base_seconds=60")
     homes = {
         fault: started(real, server, BEGIN, Turn(fault=fault, retry_after=40), settings=settings) for fault in endings
     }
