@@ -230,7 +230,7 @@ def _stamp(there: Fleet) -> str:
 
 def _rename(home: Home, stamp: str) -> str:
     """Rename the home's file and SQLite's files beside it. Return the new path."""
-    aside = f"{home.database}.before-{stamp}"
+    aside = home.set_aside("fleet.db", stamp)
     for suffix in ("-wal", "-shm", ""):
         if os.path.exists(home.database + suffix):
             os.rename(home.database + suffix, aside + suffix)
