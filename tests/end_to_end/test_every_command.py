@@ -58,6 +58,8 @@ run stop
 restore copy.tar.gz
 update --help
 completion bash
+help names
+version
 mcp --help
 demo --help
 """

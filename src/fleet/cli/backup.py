@@ -12,7 +12,7 @@ from fleet.home import find
 NAMED = 5
 
 
-@click.command(epilog="Examples: `fleet backup ~/fleet.tar.gz`, `fleet backup --json nightly.tar.gz`")
+@click.command()
 @click.argument("file")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def backup(file: str, as_json: bool) -> int:
@@ -39,7 +39,7 @@ def backup(file: str, as_json: bool) -> int:
     return code
 
 
-@click.command(epilog="Examples: `fleet restore ~/fleet.tar.gz`, `fleet restore --json nightly.tar.gz`")
+@click.command()
 @click.argument("file")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def restore(file: str, as_json: bool) -> None:

@@ -19,64 +19,107 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
-# Each command's name, with its place and its text in `fleet --help`.
-COMMANDS = {
-    "init": ("fleet.cli.init:init", "Create or repair the home, or set up a project"),
-    "status": ("fleet.cli.status:status", "Show what needs you, what is running and what is done"),
-    "create": ("fleet.cli.creating:create", "Start an agent on its own branch and worktree"),
-    "fanout": ("fleet.cli.creating:fanout", "Start several agents on the same prompt"),
-    "multi": ("fleet.cli.creating:multi", "Start several agents, each on its own prompt"),
-    "list": ("fleet.cli.listing:list_agents", "List agents that have their own branch"),
-    "attach": ("fleet.cli.looking:attach", "Open an agent's terminal or follow its events"),
-    "logs": ("fleet.cli.looking:logs", "Show the end of an agent's terminal or its events"),
-    "diff": ("fleet.cli.looking:diff", "Show what an agent has changed"),
-    "conflicts": ("fleet.cli.conflicts:show_conflicts", "Show which branches conflict, and in which files"),
-    "pr": ("fleet.cli.requests:request", "Push a branch and open a pull request with its receipt"),
-    "merge": ("fleet.cli.merging:merge", "Verify the work of tasks together and merge it"),
-    "done": ("fleet.cli.stopping:done", "Close tasks: end their agents and keep their work"),
-    "config": ("fleet.cli.config:config", "Show, change and check settings"),
-    "trust": ("fleet.cli.trust:trust", "Allow fleet to run a repository's commands and hooks"),
-    "bd": ("fleet.cli.bd:main", "Manage the queue with bd's commands: create, list, close …"),
-    "run": ("fleet.cli.run:run", "Run the supervisor: claim tasks and start agents"),
-    "ready": ("fleet.cli.tasks:ready", "List tasks that can start now"),
-    "show": ("fleet.cli.tasks:show", "Show a task with its coder and model"),
-    "tasks": ("fleet.cli.running:tasks", "Show running tasks and why others are waiting"),
-    "task": ("fleet.cli.task:task", "Print a task's log, plan, events, result or other records"),
-    "log": ("fleet.cli.task:log", "Print the supervisor's log"),
-    "receipt": ("fleet.cli.receipts:receipt", "Show what fleet found out about a run, with evidence"),
-    "stats": ("fleet.cli.stats:stats", "Show how much of each coder's work was proven, and its cost"),
-    "pick": ("fleet.cli.picking:pick", "Verify and rank several results of a task; merge the best"),
-    "compare": ("fleet.cli.picking:compare", "Compare two branches side by side"),
-    "runs": ("fleet.cli.runs:runs", "List a task's runs, or compare two side by side"),
-    "questions": ("fleet.cli.questions:questions", "List questions from agents"),
-    "answer": ("fleet.cli.questions:answer", "Answer an agent's question and continue its task"),
-    "prompt": ("fleet.cli.steering:prompt", "Send a message to a task's agent, now or for its next run"),
-    "interrupt": ("fleet.cli.steering:interrupt", "Interrupt an agent"),
-    "kill": ("fleet.cli.killing:kill", "Stop tasks, then save and remove their worktrees"),
-    "retry": ("fleet.cli.stopping:retry", "Reopen blocked or closed tasks"),
-    "pause": ("fleet.cli.stopping:pause", "Stop starting agents"),
-    "resume": ("fleet.cli.stopping:resume", "Resume starting agents"),
-    "wait": ("fleet.cli.stopping:wait", "Wait until tasks finish"),
-    "workflow": ("fleet.cli.workflow:workflow", "Write, check, run and follow workflows of several agents"),
-    "mcp": ("fleet.cli.mcp:mcp", "Serve fleet's tools to an agent over stdin and stdout"),
-    "accounts": ("fleet.cli.accounts:accounts", "Show coder accounts, their state and their usage"),
-    "queue": ("fleet.cli.queue:queue", "Show where tasks are stored, or move them"),
-    "hosts": ("fleet.cli.hosts:hosts", "Show, drain and restore the hosts that share this queue"),
-    "coders": ("fleet.cli.coders:coders", "Show which coders are installed and what each can do"),
-    "doctor": ("fleet.cli.doctor:doctor", "Diagnose problems and suggest fixes"),
-    "gc": ("fleet.cli.gc:gc", "Remove old run output, merged worktrees and saved work"),
-    "backup": ("fleet.cli.backup:backup", "Back up the database, settings, tasks and unmerged work"),
-    "restore": ("fleet.cli.backup:restore", "Restore a backup without losing existing files"),
-    "demo": ("fleet.cli.demo:demo", "Run a demonstration in a separate home"),
-    "update": ("fleet.cli.update:update", "Update fleet"),
-    "completion": ("fleet.cli.completion:completion", "Print a shell completion script"),
+# The groups of `fleet --help`: each command's name, with its place and its text.
+GROUPS: dict[str, dict[str, tuple[str, str]]] = {
+    "Daily": {
+        "create": ("fleet.cli.creating:create", "Start an agent on its own branch and worktree"),
+        "fanout": ("fleet.cli.creating:fanout", "Start several agents on the same prompt"),
+        "status": ("fleet.cli.status:status", "Show what needs you, what is running and what is done"),
+        "list": ("fleet.cli.listing:list_agents", "List agents that have their own branch"),
+        "attach": ("fleet.cli.looking:attach", "Open an agent's terminal or follow its events"),
+        "diff": ("fleet.cli.looking:diff", "Show what an agent has changed"),
+        "prompt": ("fleet.cli.steering:prompt", "Send a message to an agent, now or for its next run"),
+        "answer": ("fleet.cli.questions:answer", "Answer an agent's question and continue its task"),
+        "merge": ("fleet.cli.merging:merge", "Verify the work of tasks together and merge it"),
+        "kill": ("fleet.cli.killing:kill", "Stop tasks, then save and remove their worktrees"),
+    },
+    "Start agents": {
+        "multi": ("fleet.cli.creating:multi", "Start several agents, each on its own prompt"),
+        "workflow": ("fleet.cli.workflow:workflow", "Write, check, run and follow workflows of agents"),
+    },
+    "Watch": {
+        "logs": ("fleet.cli.looking:logs", "Show the end of an agent's terminal or its events"),
+        "questions": ("fleet.cli.questions:questions", "List questions from agents"),
+        "tasks": ("fleet.cli.running:tasks", "Show running tasks and why others are waiting"),
+        "show": ("fleet.cli.tasks:show", "Show a task with its coder and model"),
+        "wait": ("fleet.cli.stopping:wait", "Wait until tasks finish"),
+        "runs": ("fleet.cli.runs:runs", "List a task's runs, or compare two side by side"),
+        "task": ("fleet.cli.task:task", "Print a task's log, plan, events, result or others"),
+    },
+    "Steer": {
+        "interrupt": ("fleet.cli.steering:interrupt", "Interrupt an agent"),
+        "retry": ("fleet.cli.stopping:retry", "Reopen blocked or closed tasks"),
+        "done": ("fleet.cli.stopping:done", "Close tasks: end their agents and keep their work"),
+    },
+    "Review and merge": {
+        "receipt": ("fleet.cli.receipts:receipt", "Show what fleet found out about a run, with evidence"),
+        "pick": ("fleet.cli.picking:pick", "Verify and rank several results of a task"),
+        "compare": ("fleet.cli.picking:compare", "Compare two branches side by side"),
+        "conflicts": ("fleet.cli.conflicts:show_conflicts", "Show which branches conflict, and in which files"),
+        "pr": ("fleet.cli.requests:request", "Push a branch and open a pull request"),
+        "stats": ("fleet.cli.stats:stats", "Show the proven work of each coder, and its cost"),
+    },
+    "Queue": {
+        "ready": ("fleet.cli.tasks:ready", "List tasks that can start now"),
+        "bd": ("fleet.cli.bd:main", "Manage the queue with bd's commands: create, list …"),
+        "queue": ("fleet.cli.queue:queue", "Show where tasks are stored, or move them"),
+    },
+    "Supervisor and hosts": {
+        "run": ("fleet.cli.run:run", "Run the supervisor: claim tasks and start agents"),
+        "pause": ("fleet.cli.stopping:pause", "Stop starting agents"),
+        "resume": ("fleet.cli.stopping:resume", "Resume starting agents"),
+        "log": ("fleet.cli.task:log", "Print the supervisor's log"),
+        "hosts": ("fleet.cli.hosts:hosts", "Show, drain and restore hosts that share this queue"),
+        "accounts": ("fleet.cli.accounts:accounts", "Show coder accounts, their state and their usage"),
+        "gc": ("fleet.cli.gc:gc", "Remove old run output, merged worktrees and saved work"),
+        "backup": ("fleet.cli.backup:backup", "Back up database, settings, tasks and unmerged work"),
+        "restore": ("fleet.cli.backup:restore", "Restore a backup without losing existing files"),
+    },
+    "Set up": {
+        "init": ("fleet.cli.init:init", "Create or repair the home, or set up a project"),
+        "config": ("fleet.cli.config:config", "Show, change and check settings"),
+        "trust": ("fleet.cli.trust:trust", "Allow fleet to run a repository's commands and hooks"),
+        "doctor": ("fleet.cli.doctor:doctor", "Diagnose problems and suggest fixes"),
+        "coders": ("fleet.cli.coders:coders", "Show which coders are installed and what each can do"),
+        "mcp": ("fleet.cli.mcp:mcp", "Serve fleet's tools to an agent over stdin and stdout"),
+        "completion": ("fleet.cli.completion:completion", "Print a shell completion script"),
+        "demo": ("fleet.cli.demo:demo", "Run a demonstration in a separate home"),
+        "update": ("fleet.cli.update:update", "Update fleet"),
+        "help": ("fleet.cli.help:help_command", "Explain a command, or a topic such as results"),
+        "version": ("fleet.cli.help:version", "Print the version of fleet"),
+    },
 }
+COMMANDS = {name: row for group in GROUPS.values() for name, row in group.items()}
 #: Other names for commands.
-ALIASES = {"ls": "list", "ps": "list", "l": "list", "new": "create", "rm": "kill", "send": "prompt"}
+ALIASES = {
+    "ls": "list",
+    "ps": "list",
+    "l": "list",
+    "new": "create",
+    "rm": "kill",
+    "send": "prompt",
+    "finish": "done",
+}
+
+
+class Context(click.Context):
+    """The context of a command, whose help ends with examples."""
+
+    def get_help(self) -> str:
+        from fleet.cli.examples import write_examples
+
+        context: click.Context = self
+        words: list[str] = []
+        while context.parent is not None:  # `command_path` has the alias that was typed
+            words.insert(0, context.command.name or "")
+            context = context.parent
+        return f"{super().get_help()}\n\n{write_examples(' '.join(words))}".rstrip()
 
 
 class Root(click.Group):
     """A group that knows its commands from the table, without imports."""
+
+    context_class = Context
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the commands in the order of the table."""
@@ -90,7 +133,7 @@ class Root(click.Group):
         found = getattr(importlib.import_module(module), name)
         gc.freeze()
         gc.enable()
-        return found if isinstance(found, click.Command) else _plain(cmd_name, found)
+        return _with_examples(found) if isinstance(found, click.Command) else _plain(cmd_name, found)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -111,8 +154,17 @@ class Root(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table of commands, without importing any."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        for group, rows in GROUPS.items():
+            with formatter.section(group):
+                formatter.write_dl([(f"{name:<{WIDEST}}", text) for name, (_, text) in rows.items()])
+        with formatter.section("Other names"):
+            for word in dict.fromkeys(ALIASES.values()):
+                names = ", ".join(alias for alias, meant in ALIASES.items() if meant == word)
+                formatter.write_dl([(f"{names:<{WIDEST}}", f"Same as {word}")])
+
+
+#: The width of the column of names.
+WIDEST = max(map(len, COMMANDS))
 
 
 @click.group(cls=Root, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
@@ -156,6 +208,14 @@ def call(args: list[str], name: str = "fleet") -> int:
     except click.ClickException as error:
         raise Usage(error.format_message()) from error
     return code if isinstance(code, int) else 0
+
+
+def _with_examples(command: click.Command) -> click.Command:
+    """Let the help of a command and of its subcommands end with examples."""
+    command.context_class = Context
+    for each in command.commands.values() if isinstance(command, click.Group) else ():
+        _with_examples(each)
+    return command
 
 
 def _plain(name: str, function: Any) -> click.Command:

@@ -47,14 +47,7 @@ RESULTS = {
 FAULT, CALM = ("✕", "red"), ("○", "")
 
 
-EXAMPLES = """\b
-Examples:
-  fleet status
-  fleet status --json | jq -r '.needs_you[].commands[0]'
-"""
-
-
-@click.command(epilog=EXAMPLES)
+@click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON. Does not mark results as seen.")
 def status(as_json: bool) -> None:
     """Show what needs you, what is running and what is done.
