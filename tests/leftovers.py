@@ -2,7 +2,9 @@
 
 Every program that a test starts has the name of that folder in its environment, in its command, as its directory, or
 in the path of an open file. At the end of the run such processes are leftovers, and so are mounts and network
-namespaces with that name, and new files called as fleet and the programs it runs call theirs.
+namespaces with that name, and files that the run made outside of the folder. If root runs the tests, they have a group
+of their own, which tells their files from those that other programs make meanwhile. For other users, it is new files
+called as fleet and the programs it runs call theirs.
 """
 
 import atexit
@@ -29,6 +31,8 @@ KEPT = 3
 PATIENCE = 5.0
 #: Free memory, in MB, that tests need to keep files in memory.
 ROOM_MB = 600
+#: The range of the groups of runs: high enough for no group of the machine, low enough for a container.
+GROUPS = range(30_000, 60_000)
 #: How names begin that fleet, its tests and the coding agents give files.
 NAMES = (
     *("fleet", "flt", "corpus", "record-bd", "screen-", "tmux", "faketime", "sem.faketime", "opencode"),
@@ -58,6 +62,7 @@ class Run:
 
     def __init__(self) -> None:
         self._base = Path(tempfile.gettempdir())
+        self._group = _own_group()
         self._before = self._files()
         self.folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=self._base))
         self._lock = (self.folder / "lock").open("w")
@@ -121,17 +126,39 @@ class Run:
         return [path.name for path in _list(Path("/run/netns")) if self.folder.name in path.name]
 
     def _files(self) -> set[str]:
-        """Return the files that a run could have made outside its folder: all in the checkout, others by name."""
+        """Return the files outside the folder of the run that it can have made."""
         home = Path(pwd.getpwuid(os.getuid()).pw_dir)  # tests have another
         folders = [self._base, Path("/tmp"), Path("/var/tmp"), MEMORY, Path(f"/tmp/tmux-{os.getuid()}")]
         folders += [home, *(home / name for name in (".cache", ".config", ".local/share", ".local/state"))]
-        paths = [path for folder in folders for path in _list(folder) if path.name.startswith(NAMES)]
-        # faketime calls its files after their process.
-        paths = [path for path in paths if not Path("/proc", path.name.rpartition("_")[2]).is_dir()]
+        paths = [path for folder in folders for path in _list(folder)]
         status = ["git", "--no-optional-locks", "status", "--porcelain", "--ignored", "-z"]
         lines = subprocess.run(status, cwd=ROOT, capture_output=True, text=True, check=False).stdout.split("\0")
         paths += [ROOT / line[3:] for line in lines if line.startswith(("??", "!!"))]
+        paths = [path for path in paths if self._has_made(path) and not _is_in_use(path)]
         return {str(path) for path in paths if not (path.name.startswith(PREFIX) or CACHES.intersection(path.parts))}
+
+    def _has_made(self, path: Path) -> bool:
+        """Return True if the file has the group of this run, or, without such a group, a name that fleet gives."""
+        if self._group is None:
+            return path.name.startswith(NAMES) or path.is_relative_to(ROOT)
+        with contextlib.suppress(OSError):
+            return path.lstat().st_gid == self._group
+        return False
+
+
+def _own_group() -> int | None:
+    """Give this process, and all that it starts, a separate group. Return None if that is not permitted."""
+    group = GROUPS[os.getpid() % len(GROUPS)]
+    try:
+        os.setresgid(group, group, group)
+    except OSError:
+        return None
+    return group
+
+
+def _is_in_use(path: Path) -> bool:
+    """Return True for a file of faketime, which has the number of its process, while that process lives."""
+    return "faketime_" in path.name and Path("/proc", path.name.rpartition("_")[2]).is_dir()
 
 
 def _signs(process: Path) -> Iterator[bytes]:

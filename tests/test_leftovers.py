@@ -23,11 +23,17 @@ def test_untidy(tmp_path):
     with (folder / "pid").open("w") as pid:
         subprocess.run(["sh", "-c", "env -i sleep 600 & echo $!"], stdout=pid, cwd=tmp_path, check=True)
 """
+#: A test beside which another program makes a file.
 TIDY = """
+import os
+import subprocess
 from pathlib import Path
 
 def test_tidy(tmp_path):
-    (Path(__file__).parent / "folder").write_text(str(tmp_path))
+    folder = Path(__file__).parent
+    (folder / "notes" / "folder").write_text(str(tmp_path))
+    if os.geteuid() == 0:
+        subprocess.run(["touch", folder / "fleet-of-others"], group=0, check=True)
 """
 
 
@@ -52,6 +58,7 @@ def test_run_fails_when_a_test_leaves_something_behind(tmp_path: Path) -> None:
 
 
 def test_run_removes_its_folder_when_nothing_is_left_behind(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
     done = run_tests(tmp_path, TIDY, "-n", "0")
     assert done.returncode == 0, done.stdout
-    assert not Path((tmp_path / "folder").read_text()).parents[1].exists()
+    assert not Path((tmp_path / "notes" / "folder").read_text()).parents[1].exists()
