@@ -32,6 +32,7 @@ GREEN = (pytest.ExitCode.OK, pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TES
 RUN = pytest.StashKey[leftovers.Run]()
 FOUND = pytest.StashKey[list[str]]()
 KEEP = pytest.StashKey[bool]()
+MACHINE = pytest.StashKey[costs.Machine]()
 
 # A parent in the background may ignore these signals, and every program started here would inherit that.
 for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
@@ -48,6 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.disable()  # Collecting tests creates no garbage: this halves the time.
     if not hasattr(config, "workerinput"):
         run = config.stash[RUN] = leftovers.Run()
+        config.stash[MACHINE] = costs.Machine()
         config.option.basetemp = config.option.basetemp or run.folder / "t"
 
 
@@ -89,6 +91,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if config.option.verbose >= 0:
         terminalreporter.section("costs")
         terminalreporter.write_line(costs.format_costs(terminalreporter.stats))
+        terminalreporter.write_line(config.stash[MACHINE].format_use())
     names = not_exercised(terminalreporter)
     if names:
         terminalreporter.section("not exercised:", red=_in_ci(), yellow=not _in_ci())

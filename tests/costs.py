@@ -1,8 +1,12 @@
-"""The costs of the tests by folder: what `make test` shows at its end."""
+"""The costs of the tests by folder, and the costliest of them: what `make test` shows at its end."""
 
+import os
 import resource
+import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +14,8 @@ import pytest
 CPU = "cpu seconds"
 #: CPU seconds of programs that this process started but is not the parent of. Their helpers add them here.
 elsewhere = 0.0
+#: Tests that the summary names.
+COSTLIEST = 15
 
 _counted = 0.0
 
@@ -22,16 +28,42 @@ def count_cpu() -> float:
     return _counted - before
 
 
+class Machine:
+    """The processors of this machine from now on, whoever uses them."""
+
+    def __init__(self) -> None:
+        self._began, self._idle = time.monotonic(), _idle_seconds()
+
+    def format_use(self) -> str:
+        """Return a line with the part of their time that the processors were idle."""
+        cores, seconds = os.cpu_count() or 1, time.monotonic() - self._began
+        idle = (_idle_seconds() - self._idle) / (cores * seconds)
+        return f"{cores} cores for {seconds:.0f} s, idle for {idle:.0%} of it"
+
+
+def _idle_seconds() -> float:
+    """Return the seconds that all processors were idle since the start of the machine; 0 if Linux does not tell."""
+    try:
+        ticks = Path("/proc/stat").read_text("ascii").split(maxsplit=6)
+    except OSError:
+        return 0
+    return (int(ticks[4]) + int(ticks[5])) / os.sysconf("SC_CLK_TCK")
+
+
 def format_costs(stats: Mapping[str, Sequence[object]]) -> str:
-    """Return a table of the cases, CPU seconds and wall seconds of each folder."""
+    """Return a table of the cases, CPU seconds and wall seconds of each folder, and the tests with the most CPU."""
     sums: dict[str, list[float]] = {}
+    tests: defaultdict[str, float] = defaultdict(float)
     for report in chain(*stats.values()):
         if isinstance(report, pytest.TestReport):
             folder = "/".join(report.nodeid.partition("::")[0].split("/")[:-1][:2])
             cpu = sum(value for name, value in report.user_properties if name == CPU and isinstance(value, float))
+            tests[report.nodeid] += cpu
             spent = (report.when == "setup", cpu, report.duration)
             for key in (folder, "total"):
                 sums[key] = [old + new for old, new in zip(sums.get(key, (0, 0, 0)), spent, strict=True)]
     rows = sorted(sums.items(), key=lambda row: (row[0] == "total", row[0]))
     lines = (f"{folder:<20}{spent[0]:>8.0f}{spent[1]:>10.1f}{spent[2]:>10.1f}" for folder, spent in rows)
-    return "\n".join((f"{'folder':<20}{'cases':>8}{'CPU s':>10}{'wall s':>10}", *lines))
+    costliest = sorted(tests, key=lambda test: tests[test], reverse=True)[:COSTLIEST]
+    costly = (f"{tests[test]:>8.1f}  {test}" for test in costliest if tests[test] >= 1)
+    return "\n".join((f"{'folder':<20}{'cases':>8}{'CPU s':>10}{'wall s':>10}", *lines, "most CPU s:", *costly))
