@@ -1,7 +1,7 @@
 """A project's own settings, and a coder whose agents run shell lines, for tests of worktrees.
 
 The coder is described in the settings. Its agents run the lines of their prompt that begin with `do: `, and hand in
-afterwards as the protocol demands; `do: exit 3` ends the agent before.
+afterwards as the protocol demands; `do: exit 3` ends the agent before. An agent that cannot write its steps fails.
 """
 
 import json
@@ -14,8 +14,8 @@ from terminals import Terminals
 
 NAME = "shell"
 PROGRAM = """#!/bin/sh
-cat > "$FLEET_TASK_DIR/heard"
-sed -n 's/^do: //p' "$FLEET_TASK_DIR/heard" > "$FLEET_TASK_DIR/steps"
+cat > "$FLEET_TASK_DIR/heard" || exit 1
+sed -n 's/^do: //p' "$FLEET_TASK_DIR/heard" > "$FLEET_TASK_DIR/steps" || exit 1
 echo '{"type": "tool", "name": "sh"}'
 sh "$FLEET_TASK_DIR/steps" >&2 || exit $?
 bd close "$FLEET_TASK_ID" --reason "did what was said" >&2

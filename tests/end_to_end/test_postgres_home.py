@@ -138,6 +138,7 @@ def test_commands_report_an_unreachable_database_and_the_supervisor_waits(fleet:
     home = SharedHome(fleet, own.make_database())
     home.start()
     try:
+        home.wait_status(home.create("ok"), "closed")  # a supervisor that has just started may not know its queue yet
         with stopped(own):
             away = fleet("bd", "list")
             assert away.code == 1 and "cannot be reached" in away.err

@@ -119,9 +119,9 @@ class RealTerminals(Terminals):
         return next((state for state, column in moments.items() if row[column] is not None), "queued")
 
     def events(self, key: str) -> list[dict[str, Any]]:
-        """Return the stored events of a task."""
-        text = (self.fleet.home / "tasks" / key / "events.jsonl").read_text()
-        return [json.loads(line) for line in text.splitlines()]
+        """Return the stored events of a task so far."""
+        file = self.fleet.home / "tasks" / key / "events.jsonl"
+        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
     def texts(self, key: str) -> list[str]:
         """Return the stored texts of a task's agent."""
