@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 import leftovers
+from fleet.beads.mirror import SEEN
+from fleet.beads.store import BeadsStore
 from fleet.core.filter import Filter
-from fleet.store.beads import BeadsStore
-from fleet.store.beads_mirror import SEEN
 from needs import require
 
 #: The folder in which `make test` put the programs: for each version, `bd` and a home that it made.

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from fleet.core.workflow import Plan
-from fleet.workflows.checking import Known
+from fleet.core.workflow import WorkflowPlan
+from fleet.workflows.check import Installation
 from fleet.workflows.faults import BadWorkflow, Fault
-from fleet.workflows.planning import plan_from_data, plan_from_file
+from fleet.workflows.plan import plan_from_data, plan_from_file
 
 #: For tests over generated data: a slow machine is not a fault.
 MADE_UP = settings(deadline=None, max_examples=60, database=None)
@@ -28,9 +28,9 @@ def a_stage(name: str, *needs: str | int, **more: Any) -> dict[str, Any]:
     return {"name": name, "prompt_template": "do it", "depends_on": list(needs), **more}
 
 
-def a_plan(*stages: dict[str, Any], **more: Any) -> Plan:
+def a_plan(*stages: dict[str, Any], **more: Any) -> WorkflowPlan:
     """Return the plan of these stages."""
-    return plan_from_data({"stages": list(stages), **more}, name="test", known=Known(CODERS.__contains__))
+    return plan_from_data({"stages": list(stages), **more}, name="test", known=Installation(CODERS.__contains__))
 
 
 def faults_of(*stages: Any, **more: Any) -> list[Fault]:
@@ -40,11 +40,11 @@ def faults_of(*stages: Any, **more: Any) -> list[Fault]:
     return list(caught.value.faults)
 
 
-def plan_in_file(folder: Path, name: str, text: str | bytes) -> Plan:
+def plan_in_file(folder: Path, name: str, text: str | bytes) -> WorkflowPlan:
     """Return the plan of a file with this text."""
     path = folder / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return plan_from_file(str(path), known=Known(CODERS.__contains__))
+    return plan_from_file(str(path), known=Installation(CODERS.__contains__))
 
 
 def faults_in_file(folder: Path, name: str, text: str | bytes) -> list[str]:

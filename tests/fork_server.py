@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: The longest request, in bytes.
 LONGEST = 800_000
 #: Modules that are programs, or that import more than all others together.
-LEFT_OUT = ("__main__", "fleet.mcp", "fleet.launchers.shim")
+LEFT_OUT = ("__main__", "fleet.mcp", "fleet.agents.shim")
 
 
 def serve(link: socket.socket) -> None:

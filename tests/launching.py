@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fleet.launchers.base import LaunchSpec
+from fleet.agents.base import LaunchSpec
 
 Found = TypeVar("Found")
 

@@ -14,7 +14,7 @@ from fleet.core.filter import Filter, Lane
 from fleet.core.run import Question, Run
 from fleet.core.task import Claim, Task, Verdict
 from fleet.home import Home
-from fleet.store.sqlite import SqliteStore
+from fleet.store.sqlite.store import SqliteStore
 from program import Program
 
 TTL = timedelta(minutes=5)

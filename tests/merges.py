@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from fleet.assembly import Fleet, open_fleet
-from fleet.config import load
 from fleet.core.receipt import Receipt, drafted
 from fleet.core.task import WORKTREE, Task
-from fleet.engine.trusting import keep_trusted
+from fleet.git.repository import find_repository
 from fleet.home import Home
-from fleet.workspaces.repository import find_repository
+from fleet.settings import load
+from fleet.supervisor.trust import keep_trusted
 from program import Program, Result
 from repositories import make_repository, run_git
 

@@ -14,13 +14,13 @@ import beads
 from builders import HOUR, NOON, a_comment, a_task, an_edge
 from contract.store_builders import a_question, a_receipt, a_run, a_workspace
 from fleet.assembly import Fleet, open_fleet
-from fleet.config.queue import BEADS, SQLITE, kind_of
 from fleet.core.dependency import PARENT_CHILD, WAITS_FOR
 from fleet.core.filter import Filter, Lane
 from fleet.core.run import Message
 from fleet.core.task import SPEC_FIELDS, Verdict
 from fleet.home import Home
-from fleet.store import moving
+from fleet.settings.queue import BEADS, SQLITE, kind_of
+from fleet.store import transfer
 from postgres import server
 from program import Program
 
@@ -123,7 +123,7 @@ def contents(fleet: Program, queue: str) -> dict[str, Any]:
     """
     file = SQLITE if queue == BEADS else queue
     with open_fleet(home_of(fleet), queue=file) as opened:
-        found = dict(moving.contents(opened.store.connection))
+        found = dict(transfer.contents(opened.store.connection))
     del found["config"], found["trusted"]
     return found
 

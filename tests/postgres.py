@@ -20,7 +20,7 @@ import psycopg
 
 import leftovers
 import needs
-from fleet.store.postgres import PostgresStore
+from fleet.store.postgres.store import PostgresStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

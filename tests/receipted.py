@@ -15,10 +15,10 @@ from fleet.core.run import Ending, Run
 from fleet.core.task import Status, Task, Verdict
 from fleet.core.verification import Verification
 from fleet.core.workspace import Workspace
+from fleet.git import worktree
+from fleet.git.repository import find_repository
 from fleet.home import Home
 from fleet.home import write_programs as write_bin
-from fleet.workspaces import worktree
-from fleet.workspaces.repository import find_repository
 from repositories import commit, run_git
 
 OWNER = "host-1"

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from builders import a_task
 from contract.store_builders import a_workspace, removed
-from fleet.core.collision import Collision
-from fleet.core.flow import BY_HAND
 from fleet.core.run import BY_TOOL, Question
 from fleet.core.task import FANOUT, MERGED, WORKTREE, Status, Verdict
-from fleet.engine.single import PAUSED, Single
+from fleet.core.workflow import BY_HAND
+from fleet.core.workspace import Collision
+from fleet.supervisor.lock import PAUSED, Single
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -23,16 +23,11 @@ CLIS, CAMPAIGNS = "clis", "campaigns"
 PARTS = {"queues": True, CLIS: True, "kills": False, "load": False, CAMPAIGNS: False}
 ROOT = Path(__file__).parents[1]
 VERIFIED = ROOT / "tests" / "real" / "verified.txt"
-#: The modules of the engine that start, follow and conclude a run.
-ENGINE = (
-    *("starting", "environment", "sessions", "runner", "live", "tail", "transcript", "fold", "signs"),
-    *("finishing", "conclusion", "settling", "typist", "briefing"),
-)
 #: The modules of the core that decide about a run.
-CORE = ("watchdog", "outcome", "last_words")
+CORE = ("watchdog", "outcome")
 #: The files that the digest covers.
 SOURCES = (
-    *("src/fleet/coders/**/*.py", "src/fleet/launchers/**/*.py", *(f"src/fleet/engine/{name}.py" for name in ENGINE)),
+    *("src/fleet/coders/**/*.py", "src/fleet/agents/**/*.py", "src/fleet/supervisor/run/*.py"),
     *(f"src/fleet/core/{name}.py" for name in CORE),
     *("tests/real/**/*.py", "tests/real/clis/package-lock.json", "tests/model_server/**/*.py"),
 )

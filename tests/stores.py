@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from fleet.core import clock
-from fleet.store.sqlite import SqliteStore
+from fleet.store.sqlite.store import SqliteStore
 from leftovers import memory_folder
 
 

@@ -23,9 +23,9 @@ SRC = Path(__file__).parent.parent / "src"
 # From the bottom up: a module imports from its own layer and from those below.
 LAYERS = (
     ("core",),
-    ("config", "home", "files", "descent", "wake"),
-    ("store", "coders", "launchers", "workspaces"),
-    ("engine", "workflows", "hosts"),
+    ("settings", "home", "files", "descent", "wake"),
+    ("store", "coders", "agents", "git"),
+    ("beads", "supervisor", "proof", "workflows", "hosts"),
     ("assembly",),
     ("actions",),
     ("cli", "tui", "web", "mcp", "metrics"),
@@ -36,65 +36,65 @@ ADAPTERS = LAYERS[2]
 FACES = LAYERS[6]
 
 # Modules of a port that other folders may import: its promises, its registry, and code that all its products share.
-OPEN_MODULES = ("base", "prompt", "dialogs", "lock", "moving", "sql_connection")
+OPEN_MODULES = ("base", "prompt", "dialogs", "refusals", "lock", "transfer", "sql_connection")
 #: A folder without a port: git is the only product, and a port would only add names.
-OPEN_PARTS = ("workspaces",)
+OPEN_PARTS = ("git",)
 
 # Files whose functions may import, with the reason. Everywhere else, imports stand at the top.
 LOCAL_IMPORTS = {
     "fleet/__main__.py": "`fleet bd` and a supervisor in the background must not pay for click",
     "fleet/assembly.py": "a product is imported when it is opened",
     "fleet/*/__init__.py": "registries import a product when it is asked for",
-    "fleet/core/digest.py": "hashlib opens OpenSSL, a fifth of a `bd` call",
+    "fleet/core/ids.py": "hashlib opens OpenSSL, a fifth of a `bd` call",
     "fleet/core/jsontext.py": "the json module is a third of a `bd` call",
-    "fleet/store/sqlite.py": "a regex engine, for text searches alone; others for doctors and supervisors alone",
+    "fleet/store/sqlite/store.py": "a regex engine, for text searches alone; others for doctors and supervisors alone",
     "fleet/store/base.py": "`fleet bd ready` imports no claims and no runs",
     "fleet/cli/main.py": "`fleet --help` imports no command",
     "fleet/cli/errors.py": "on the path of every `bd` call; needed when something went wrong",
-    "fleet/actions/bounds.py": "on the path of agents' `bd` calls; repositories and budgets are seldom bounded",
+    "fleet/actions/tasks/bounds.py": "on the path of agents' `bd` calls; repositories and budgets are seldom bounded",
     "fleet/hosts/alone.py": "only a queue that was moved here has tasks of other hosts",
-    "fleet/actions/removal.py": "asyncio, for teardown commands alone",
-    "fleet/workspaces/branches.py": "difflib, to help with a typing error",
-    "fleet/actions/names.py": "subprocess costs as much as reading the list",
-    "fleet/config/check.py": "difflib, to help with a typing error",
-    "fleet/actions/hosts.py": "difflib, to help with a typing error",
-    "fleet/config/text.py": "tomlkit, for writing files alone",
+    "fleet/actions/worktrees/removal.py": "asyncio, for teardown commands alone",
+    "fleet/git/branches.py": "difflib, to help with a typing error",
+    "fleet/actions/tasks/names.py": "subprocess costs as much as reading the list",
+    "fleet/settings/check.py": "difflib, to help with a typing error",
+    "fleet/actions/control/hosts.py": "difflib, to help with a typing error",
+    "fleet/settings/text.py": "tomlkit, for writing files alone",
     "fleet/cli/listing.py": "`fleet list` is typed all day, and seldom repairs",
     "fleet/cli/creating.py": "the supervisor starts beside these imports",
-    "fleet/cli/columns.py": "text is folded and a screen is measured on a terminal only",
-    "fleet/config/queue.py": "URLs and programs, for queues that are named by them",
-    "fleet/config/prices.py": "the table of prices, for whoever asks for one",
-    "fleet/core/resets.py": "time zones, for a limit that names one",
-    "fleet/actions/homes.py": "settings are written once",
-    "fleet/actions/travelling.py": "git's remotes, for queues that hosts share",
-    "fleet/workspaces/repository.py": "git is asked only if a repository is another user's, or cannot be read",
-    "fleet/engine/starting.py": "verify commands, for tasks that have one",
-    "fleet/workspaces/deleting.py": "logging, for what could not be deleted",
-    "fleet/workspaces/view.py": "a command that logs nothing imports no logging",
-    "fleet/engine/live.py": "shell lines are read once an agent uses a tool",
-    "fleet/engine/runner.py": "the end of a run, which the supervisor loads after the first start",
+    "fleet/cli/tables.py": "text is folded and a screen is measured on a terminal only",
+    "fleet/settings/queue.py": "URLs and programs, for queues that are named by them",
+    "fleet/settings/prices.py": "the table of prices, for whoever asks for one",
+    "fleet/coders/refusals.py": "time zones, for a limit that names one",
+    "fleet/actions/control/homes.py": "settings are written once",
+    "fleet/actions/tasks/placement.py": "git's remotes, for queues that hosts share",
+    "fleet/git/repository.py": "git is asked only if a repository is another user's, or cannot be read",
+    "fleet/supervisor/run/start.py": "verify commands, for tasks that have one",
+    "fleet/git/untrusted_folders.py": "logging, for what could not be deleted",
+    "fleet/git/view.py": "a command that logs nothing imports no logging",
+    "fleet/supervisor/run/live.py": "shell lines are read once an agent uses a tool",
+    "fleet/supervisor/run/runner.py": "the end of a run, which the supervisor loads after the first start",
     "fleet/cli/bd/*": "agents call it hundreds of times: each verb imports what it needs",
 }
 
 # Each costs about as much as starting Python does (docs/decisions/001).
 HEAVY = (
     *("click", "msgspec", "tomlkit", "dataclasses", "typing", "inspect", "pathlib"),
-    *("tomllib", "subprocess", "asyncio", "logging", "fleet.config.price_table"),
+    *("tomllib", "subprocess", "asyncio", "logging", "fleet.settings.price_table"),
 )
 
 # Frequent commands load nothing that only a supervisor needs, and draw their tables themselves.
 SUPERVISORS = (
-    *("asyncio", "ssl", "fleet.engine.starting", "fleet.engine.runner", "fleet.engine.verifying"),
-    *("fleet.engine.coder_files", "fleet.engine.evidence"),
+    *("asyncio", "ssl", "fleet.supervisor.run.start", "fleet.supervisor.run.runner", "fleet.proof.verify.commit"),
+    *("fleet.supervisor.coder_files", "fleet.proof"),
 )
 
 # Commands that only show the queue read settings and the database, and little else.
-OF_VIEWS = ("logging", "pathlib", "shutil", "subprocess", "urllib.parse", "fleet.workspaces.git")
+OF_VIEWS = ("logging", "pathlib", "shutil", "subprocess", "urllib.parse", "fleet.git.process")
 
 # Before its first agent, a supervisor loads nothing that only the end of a run, or only some runs, need.
 OF_LATER = (
-    *("click", "zoneinfo", "configparser", "fleet.config.price_table", "fleet.engine.finishing"),
-    *("fleet.engine.conclusion", "fleet.engine.verifying", "fleet.engine.scope.lookout"),
+    *("click", "zoneinfo", "configparser", "fleet.settings.price_table", "fleet.supervisor.run.end"),
+    *("fleet.supervisor.run.end", "fleet.proof.verify.commit", "fleet.proof.scope.lookout"),
 )
 
 SQL = re.compile(r"\s*(select|insert|update|delete|create)\s", re.IGNORECASE)
@@ -178,7 +178,9 @@ def test_adapters_and_faces_do_not_import_each_other() -> None:
 
 def test_only_the_assembly_imports_products() -> None:
     def products(module: Module) -> list[str]:
-        named = (name for name in module.fleet_imports() if is_product(name) and part_of(name) != module.part)
+        # Beads keeps its copy of the tasks in the embedded store.
+        own = {module.part, "store" if module.part == "beads" else ""}
+        named = (name for name in module.fleet_imports() if is_product(name) and part_of(name) not in own)
         return [] if module.part == "assembly" else sorted(named)
 
     check_every_module(products, "ask fleet.assembly for these")
@@ -269,11 +271,15 @@ def test_sql_is_only_in_sql_files() -> None:
     check_every_module(sql, "SQL text at these lines: put it in store/sql/")
 
 
-def test_engine_does_not_ask_if_the_queue_is_shared() -> None:
+def test_supervisor_does_not_ask_if_the_queue_is_shared() -> None:
     """It calls the port `Cluster`."""
 
     def asked(module: Module) -> list[int]:
-        names = (node for node in module.nodes() if isinstance(node, ast.Attribute) and module.part == "engine")
+        names = (
+            node
+            for node in module.nodes()
+            if isinstance(node, ast.Attribute) and module.part in ("supervisor", "proof")
+        )
         return [node.lineno for node in names if node.attr == "is_shared"]
 
     check_every_module(asked, "is_shared at these lines")
@@ -281,22 +287,22 @@ def test_engine_does_not_ask_if_the_queue_is_shared() -> None:
 
 def test_worktrees_are_removed_in_one_place() -> None:
     """Only the removal service calls functions that remove a worktree without saving it."""
-    removers = {f"fleet.workspaces.worktree.{name}" for name in ("remove", "take_away", "undo")}
+    removers = {f"fleet.git.worktree.{name}" for name in ("remove", "take_away", "undo")}
 
     def removes(module: Module) -> list[str]:
-        if module.part == "workspaces" or module.name == "fleet.engine.removal":
+        if module.part == "git" or module.name == "fleet.supervisor.removal":
             return []
         imports = [node for node in module.nodes() if isinstance(node, ast.ImportFrom)]
         named = {f"{node.module}.{alias.name}" for node in imports for alias in node.names}
         used = {node.attr for node in module.nodes() if isinstance(node, ast.Attribute) and is_name(node.value)}
-        if "fleet.workspaces.worktree" in named:
-            named |= {f"fleet.workspaces.worktree.{name}" for name in used}
+        if "fleet.git.worktree" in named:
+            named |= {f"fleet.git.worktree.{name}" for name in used}
         return sorted(named & removers)
 
     def is_name(node: ast.expr) -> bool:
         return isinstance(node, ast.Name) and node.id == "worktree"
 
-    check_every_module(removes, "use fleet.engine.removal, which saves first")
+    check_every_module(removes, "use fleet.supervisor.removal, which saves first")
 
 
 LOOK = """

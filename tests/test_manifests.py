@@ -15,9 +15,9 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from fleet.config import HOME
-from fleet.config.check import check
 from fleet.core.redaction import Redactor
+from fleet.settings import HOME
+from fleet.settings.check import check
 from needs import require
 from program import Program, fleet
 

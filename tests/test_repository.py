@@ -7,10 +7,10 @@ import sys
 import tomllib
 from pathlib import Path
 
-from fleet.actions.tasks import GuardMismatch
+from fleet.actions.tasks.tasks import GuardMismatch
 from fleet.cli import errors
 from fleet.cli.stopping import TIMED_OUT
-from fleet.core.errors import FleetError, Usage
+from fleet.core.errors import FleetError, UsageError
 from fleet.workflows.written import STAGE_KEYS, WORKFLOW_KEYS
 
 ROOT = Path(__file__).parent.parent
@@ -92,7 +92,7 @@ def test_environment_page_lists_the_variables_in_the_code() -> None:
 
 def test_page_of_exit_codes_lists_those_in_the_code() -> None:
     table = (REFERENCE / "exit-codes.md").read_text("utf-8").partition("\n## ")[0]
-    ours = {kind.exit_code for kind in (FleetError, Usage, GuardMismatch)}
+    ours = {kind.exit_code for kind in (FleetError, UsageError, GuardMismatch)}
     ours |= {0, errors.INTERRUPTED, errors.BROKEN_PIPE, TIMED_OUT}
     assert set(map(int, re.findall(r"^\| (\d+) \|", table, re.MULTILINE))) == ours
     source = "\n".join(path.read_text("utf-8") for path in ROOT.glob("src/fleet/**/*.py"))

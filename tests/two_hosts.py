@@ -129,7 +129,7 @@ def stopped_in_its_work(site: Site, host: Host, key: str) -> Iterator[None]:
     """Stop the agents of a host, once one has started on the task, for the duration of the block."""
     record = host.fleet.home / "tasks" / key / "events.jsonl"
     wait_for(lambda: record.exists() and "Step 1" in record.read_text(), "its first step", lambda: site.describe(key))
-    agents = [pid for pid, words in commands() if b"fleet.coders.demo_agent" in words]
+    agents = [pid for pid, words in commands() if b"fleet.coders.demo.agent" in words]
     agents = [pid for pid in agents if b"FLEET_HOME=" + bytes(host.fleet.home) in environment(pid)]
     for pid in agents:
         os.kill(pid, signal.SIGSTOP)

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fleet.config import Settings
-from fleet.core.verification import Verification, Wanted
-from fleet.engine.environment import verify_environment
-from fleet.engine.verifying import Room, tests_by, verify
+from fleet.agents.headless import HeadlessLauncher
+from fleet.core.verification import Verification, VerifyRequest
+from fleet.git.repository import find_repository
+from fleet.git.view import View
 from fleet.home import Home
-from fleet.launchers.headless import HeadlessLauncher
-from fleet.workspaces.repository import find_repository
-from fleet.workspaces.view import View
+from fleet.proof.verify.commit import VerifyFolders, tests_by, verify
+from fleet.settings import Settings
+from fleet.supervisor.run.environment import verify_environment
 from repositories import IDENTITY, run_git
 
 COMMAND = "python3 -m unittest discover -s tests"
@@ -103,13 +103,13 @@ class Project:
         )
         return run_git(self.top, "rev-parse", "HEAD")
 
-    def room(self, **changes: Any) -> Room:
+    def room(self, **changes: Any) -> VerifyFolders:
         env = verify_environment(self.home, self.ours, scratch=str(self.checkout))
-        return Room(str(self.place), str(self.checkout), env)._replace(**changes)
+        return VerifyFolders(str(self.place), str(self.checkout), env)._replace(**changes)
 
     def look(self, commit: str, command: str = COMMAND, **wanted: Any) -> Verification:
         """Verify a commit with fleet."""
-        asked = Wanted(command=command, **({"seconds": 60.0} | wanted))
+        asked = VerifyRequest(command=command, **({"seconds": 60.0} | wanted))
         return asyncio.run(
             verify(self.launcher, self.view, asked, self.room(), commit=commit, base=self.base, tests=TESTS)
         )

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fleet.core.branch import folder_of
+from fleet.git import worktree
+from fleet.git.repository import Repository, find_repository
+from fleet.git.view import View
 from fleet.home import Home
-from fleet.workspaces import worktree
-from fleet.workspaces.repository import Repository, find_repository
-from fleet.workspaces.view import View
 from repositories import branches, make_repository, run_git, worktrees
 
 
@@ -25,7 +25,7 @@ class Place:
     def path(self, branch: str) -> Path:
         return self.folder / "worktrees" / folder_of(branch)
 
-    def add(self, branch: str, *, base: str = "", made: bool = True) -> worktree.Added:
+    def add(self, branch: str, *, base: str = "", made: bool = True) -> worktree.AddedWorktree:
         path = str(self.path(branch))
         return worktree.add(
             self.home, self.repository, path=path, branch=branch, base_commit=base or self.base, made=made

@@ -12,7 +12,7 @@ from pathlib import Path
 from fleet.cli.bd import main as bd_main
 from fleet.cli.bd.verbs import VERBS
 from fleet.cli.main import COMMANDS, call
-from fleet.config.keys import ALIASES, PROJECT, SCOPES, documented, in_scope
+from fleet.settings.keys import ALIASES, PROJECT, SCOPES, documented, in_scope
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 NOTE = "<!-- Written by `make docs`; do not edit. -->"

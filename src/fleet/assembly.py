@@ -7,11 +7,11 @@ from datetime import timedelta
 
 from fleet.core.errors import DatabaseRefused, HomeMissing, StoreFault
 from fleet.core.jsontext import encode
-from fleet.engine.single import holder
 from fleet.files import atomic_write
-from fleet.store.sqlite import SqliteStore
-from fleet.store.sqlite_connection import Connection
-from fleet.store.sqlite_file import FileId
+from fleet.store.sqlite.connection import SqliteConnection
+from fleet.store.sqlite.file import FileId
+from fleet.store.sqlite.store import SqliteStore
+from fleet.supervisor.lock import holder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from fleet.config.queue import Choice
-    from fleet.engine.context import Context
+    from fleet.agents.base import Launcher
+    from fleet.beads.program import Bd
     from fleet.home import Home
     from fleet.hosts.cluster import Cluster
-    from fleet.launchers.base import Launcher
+    from fleet.settings.queue import QueueChoice
     from fleet.store.base import Store
-    from fleet.store.beads_program import Bd
+    from fleet.supervisor.context import Context
 
 DRIVER = "install fleet-agents with its extra postgres: `uv tool install '.[postgres]'` in a clone."
 
@@ -77,7 +77,7 @@ def require(home: Home) -> None:
 def refuse_foreign(home: Home) -> None:
     """Raise ForeignDatabase for the folder of another program, before anything is created in it."""
     if not os.path.isdir(home.tasks):  # noqa: PTH112 - otherwise it is checked once it is open
-        from fleet.store.sqlite_copy import check_owner
+        from fleet.store.sqlite.checks import check_owner
 
         check_owner(home.database)
 
@@ -105,7 +105,7 @@ def _is_shared(home: Home) -> bool:
     """Return True if the runs of a home are recorded in PostgreSQL."""
     if not home.names_queue(os.environ):
         return False
-    from fleet.config.queue import POSTGRES, chosen
+    from fleet.settings.queue import POSTGRES, chosen
 
     return chosen(home, os.environ).kind == POSTGRES
 
@@ -139,9 +139,9 @@ def file_of(fleet: Fleet) -> dict[str, str]:
     return {"database": file.id, "log": file.log} if file is not None else {}
 
 
-def _file_of(fleet: Fleet) -> Connection | None:
+def _file_of(fleet: Fleet) -> SqliteConnection | None:
     found = getattr(fleet.store, "connection", None)  # the store for beads has one too
-    return found if isinstance(found, Connection) else None
+    return found if isinstance(found, SqliteConnection) else None
 
 
 def open_embedded(home: Home, *, make: bool = False, migrate: bool = False) -> Fleet:
@@ -165,28 +165,28 @@ def _refuse_other(home: Home) -> None:
 
 def copy_embedded(home: Home, target: str) -> None:
     """Copy the home's own file, even while others write to it. Raises StoreFault."""
-    from fleet.store.sqlite_copy import copy
+    from fleet.store.sqlite.checks import copy
 
     copy(home.database, target)
 
 
 def check_embedded(path: str) -> None:
     """Raise StoreFault unless a file could be the home's own."""
-    from fleet.store.sqlite_copy import check
+    from fleet.store.sqlite.checks import check
 
     check(path)
 
 
 def beads_turn(home: Home) -> AbstractContextManager[int]:
     """Keep other fleet processes from writing with bd, until the block ends."""
-    from fleet.store.beads_folder import turn
+    from fleet.beads.folder import turn
 
     return turn(home.beads)
 
 
 def open_other(home: Home, *, make: bool, migrate: bool, said: str | None) -> Fleet | None:
     """Open the queue that `said`, the environment or the settings name. Return None if it is the home's own file."""
-    from fleet.config.queue import BEADS, POSTGRES, chosen  # the settings are read only if a queue is named
+    from fleet.settings.queue import BEADS, POSTGRES, chosen  # the settings are read only if a queue is named
 
     choice = chosen(home, os.environ, said=said)
     if choice.kind == POSTGRES:
@@ -198,10 +198,10 @@ def open_other(home: Home, *, make: bool, migrate: bool, said: str | None) -> Fl
 
 def open_beads(home: Home, *, make: bool, migrate: bool) -> Fleet:
     """Open the queue that bd keeps in this home. Raises StoreAway if bd is missing."""
-    from fleet.config.keys import HOME
-    from fleet.config.queue import BEADS
-    from fleet.config.save import save
-    from fleet.store.beads import BeadsStore
+    from fleet.beads.store import BeadsStore
+    from fleet.settings.keys import HOME
+    from fleet.settings.queue import BEADS
+    from fleet.settings.save import save
 
     if home.is_only_beads:
         home.make()
@@ -219,20 +219,20 @@ def fill_beads(home: Home, fleet: Fleet, name: str, stamp: str, tell: Callable[[
     Return the path of a copy of bd's earlier tasks, or "" if none was needed. Raises IllegalMove, StoreFault,
     StoreAway.
     """
-    from fleet.store import beads_filling, beads_folder
+    from fleet.beads import filling, folder
 
     bd, kept = _bd(home), f"{home.beads}.before-{stamp}.jsonl"
-    with beads_folder.turn(home.beads) as file:
+    with folder.turn(home.beads) as file:
         bd.held = (file,)  # a bd that outlives us keeps the lock, so that the next call waits for it
         if not os.path.isdir(home.beads):  # noqa: PTH112
-            beads_folder.make(bd, fleet.store.config.all().get(beads_filling.PREFIX) or beads_folder.PREFIX)
-        beads_filling.fill(bd, fleet.store, name, keep=lambda text: atomic_write(kept, text.encode()), tell=tell)
+            folder.make(bd, fleet.store.config.all().get(filling.PREFIX) or folder.PREFIX)
+        filling.fill(bd, fleet.store, name, keep=lambda text: atomic_write(kept, text.encode()), tell=tell)
     return kept if os.path.exists(kept) else ""  # noqa: PTH110
 
 
 def leave_beads(home: Home, fleet: Fleet, name: str) -> None:
     """Check that the home's file has all tasks of bd, and record in bd whose they are. Raises StoreFault, StoreAway."""
-    from fleet.store.beads_filling import compare, sign
+    from fleet.beads.filling import compare, sign
 
     bd = _bd(home)
     compare(bd, fleet.store)
@@ -240,15 +240,15 @@ def leave_beads(home: Home, fleet: Fleet, name: str) -> None:
 
 
 def _bd(home: Home) -> Bd:
-    from fleet.store.beads_program import Bd, find_program
+    from fleet.beads.program import Bd, find_program
 
     return Bd(find_program(os.environ), home.beads)
 
 
-def open_shared(home: Home, choice: Choice, *, make: bool, migrate: bool) -> Fleet:
+def open_shared(home: Home, choice: QueueChoice, *, make: bool, migrate: bool) -> Fleet:
     """Open a queue in PostgreSQL. Raises StoreAway, and StoreFault if its driver is not installed."""
     try:
-        from fleet.store.postgres import PostgresStore
+        from fleet.store.postgres.store import PostgresStore
     except ImportError as error:
         raise StoreFault(f"PostgreSQL needs a part that is not installed: {error}", hint=DRIVER) from error
     lease = timedelta(seconds=choice.lease_seconds)
@@ -257,7 +257,7 @@ def open_shared(home: Home, choice: Choice, *, make: bool, migrate: bool) -> Fle
 
 
 def _mark(home: Home) -> str:
-    from fleet.workspaces.mirror import mark_of  # only needed for checks of trust
+    from fleet.git.mirror import mark_of  # only needed for checks of trust
 
     return mark_of(home)
 
@@ -268,9 +268,9 @@ def real_bd(home: Home, *, in_turn: bool, for_settings: bool = False) -> str:
     With `in_turn`, wait for fleet's lock for writes with bd, and hold it until this process ends. With `for_settings`,
     the call may change bd's own settings, so fleet reads those that it uses again.
     """
-    from fleet.store.beads_folder import fingerprint, take_turn
-    from fleet.store.beads_mirror import SETTINGS
-    from fleet.store.beads_program import find_program
+    from fleet.beads.folder import fingerprint, take_turn
+    from fleet.beads.mirror import SETTINGS
+    from fleet.beads.program import find_program
 
     program = find_program(os.environ)
     if in_turn:
@@ -284,7 +284,7 @@ def real_bd(home: Home, *, in_turn: bool, for_settings: bool = False) -> str:
 
 def open_launcher(*, lasting: bool = False) -> Launcher:
     """Return the launcher for agents without a terminal. `lasting` is for callers that start many agents."""
-    from fleet.launchers.headless import HeadlessLauncher  # only a supervisor starts agents
+    from fleet.agents.headless import HeadlessLauncher  # only a supervisor starts agents
 
     return HeadlessLauncher(lasting=lasting)
 
@@ -302,42 +302,42 @@ def open_cluster(context: Context) -> Cluster:
 
 def open_terminals(home: Home, socket: str) -> Launcher:
     """Return the launcher for agents in terminals: sessions of the tmux server with this socket."""
-    from fleet.config import load  # only a supervisor starts agents
-    from fleet.launchers.tmux import TmuxLauncher
+    from fleet.agents.tmux import TmuxLauncher
+    from fleet.settings import load  # only a supervisor starts agents
 
     return TmuxLauncher(socket, config=load(home, env={}, lenient=True).tmux.config)
 
 
 def terminal_screen(socket: str, session: str, lines: int) -> str:
     """Return the content of an agent's terminal, with `lines` lines of history. Raises FleetError if it is gone."""
-    from fleet.launchers.tmux_command import capture
+    from fleet.agents.tmux_command import capture
 
     return capture(socket, session, lines)
 
 
 def terminal_attach(socket: str, session: str) -> list[str]:
     """Return the command that attaches to an agent's terminal."""
-    from fleet.launchers.tmux_command import attach_argv
+    from fleet.agents.tmux_command import attach_argv
 
     return attach_argv(socket, session)
 
 
 def terminal_version() -> str:
     """Return the version that tmux reports, or "" if tmux is missing."""
-    from fleet.launchers.tmux_command import version
+    from fleet.agents.tmux_command import version
 
     return version()
 
 
 def terminals(socket: str) -> dict[str, bool]:
     """Return the names of all terminals, each with whether its program is alive."""
-    from fleet.launchers.tmux_command import sessions
+    from fleet.agents.tmux_command import sessions
 
     return {name: not facts.dead for name, facts in sessions(socket).items()}
 
 
 def close_terminal(socket: str, session: str) -> None:
     """Close a terminal."""
-    from fleet.launchers.tmux_command import kill_session
+    from fleet.agents.tmux_command import kill_session
 
     kill_session(socket, session)

@@ -14,8 +14,8 @@ import os
 
 #: Maximum number of ancestors that are checked, more than anyone nests.
 HIGHEST = 256
-#: The index of the code in a shim's command line (launchers/detached.py), and the beginning of that code.
-CODE, SHIM = 4, b"import sys; sys.path.append(sys.argv[1]); from fleet.launchers.shim."
+#: The index of the code in a shim's command line (agents/detached.py), and the beginning of that code.
+CODE, SHIM = 4, b"import sys; sys.path.append(sys.argv[1]); from fleet.agents.shim."
 _KNOWN: dict[int, tuple[tuple[str, str], ...]] = {}
 
 

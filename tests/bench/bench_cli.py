@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from fleet.core.dependency import Edge
 from fleet.core.task import Task
-from fleet.store.sqlite import SqliteStore
+from fleet.store.sqlite.store import SqliteStore
 
 FLEET = str(Path(sys.executable).with_name("fleet"))
 ROUNDS = 30

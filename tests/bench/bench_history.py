@@ -12,7 +12,7 @@ from fleet.core import clock
 from fleet.core.filter import Lane
 from fleet.core.run import Run
 from fleet.core.task import Claim, Task
-from fleet.store.sqlite import SqliteStore
+from fleet.store.sqlite.store import SqliteStore
 
 AGENTS = 100
 ROUNDS = 5

@@ -8,7 +8,7 @@ from time import process_time
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fleet.engine.tail import LineReader
+from fleet.supervisor.run.output_reader import LineReader
 from unit.core.test_redaction import test_five_megabytes_of_code_stay_as_they_are as redact_code
 from unit.core.test_redaction import test_hostile_text_is_redacted_to_its_end as redact_hostile_text
 from unit.core.test_simulation import simulate

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from bench.bench_queue import a_plain_task, told
 from fleet.core.filter import Filter
-from fleet.store.postgres import PostgresStore
+from fleet.store.postgres.store import PostgresStore
 from postgres import Server
 
 WORKERS = Path(__file__).parent.parent / "workers"

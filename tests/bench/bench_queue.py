@@ -10,7 +10,7 @@ from time import perf_counter
 
 from fleet.core import clock
 from fleet.core.task import Task
-from fleet.store.sqlite import SqliteStore
+from fleet.store.sqlite.store import SqliteStore
 
 ROUNDS = 5
 PROCESSES = 8

@@ -13,25 +13,25 @@ from statistics import median
 from time import perf_counter
 
 from fleet import coders
-from fleet.config import load
+from fleet.agents.base import LaunchSpec
 from fleet.core import clock
-from fleet.core.event import Event, Kind
+from fleet.core.event import Event, EventKind
 from fleet.core.finding import judge
 from fleet.core.outcome import Exit
 from fleet.core.receipt import drafted
 from fleet.core.run import Ending, Outcome, Run
 from fleet.core.task import Task
 from fleet.core.workspace import Workspace
-from fleet.engine.evidence.gathering import Gathered, compared, look
-from fleet.engine.evidence.spawn import marked, spawned
-from fleet.engine.evidence.tree import of_worktree
-from fleet.engine.folder import TaskFolder
-from fleet.engine.work import Work
+from fleet.git.repository import find_repository
+from fleet.git.save.leftovers import commit_leftovers
+from fleet.git.worktree import add
 from fleet.home import Home
-from fleet.launchers.base import LaunchSpec
-from fleet.workspaces.leftovers import commit_leftovers
-from fleet.workspaces.repository import find_repository
-from fleet.workspaces.worktree import add
+from fleet.proof.baseline import marked, spawned
+from fleet.proof.evidence import RunEvidence, compared, look
+from fleet.proof.tree import of_worktree
+from fleet.settings import load
+from fleet.supervisor.run.work import Work
+from fleet.supervisor.task_folder import TaskFolder
 
 ROUNDS, FILES, CHANGED, EVENTS = 5, 2_000, 500, 10_000
 BAR_SECONDS = 1.0
@@ -69,7 +69,7 @@ def measured(folder: Path) -> float:
     task = Task(id=TASK, title="a long one", created_at=clock.now(), updated_at=clock.now())
     outcome = Outcome(ending=Ending.FINISHED, tool_calls=live.run.tool_calls, handed_in=True)
     began = perf_counter()
-    found: Gathered = look(live)  # type: ignore[arg-type]
+    found: RunEvidence = look(live)  # type: ignore[arg-type]
     commit_leftovers(home, work.view, work.place, work.index, "what was left")
     tree = of_worktree(work, live.run, committed=True)
     found = compared(found, live, task, tree)  # type: ignore[arg-type]
@@ -134,10 +134,10 @@ def said(names: list[str]) -> list[Event]:
     events = []
     for number in range(EVENTS // 3):
         name, key = names[number % len(names)], str(number)
-        events.append(Event(kind=Kind.TEXT, text=f"Now I change {name}, since that is where it is decided. " * 4))
+        events.append(Event(kind=EventKind.TEXT, text=f"Now I change {name}, since that is where it is decided. " * 4))
         data = {"command": f"sed -i s/a/b/ {name}", "description": "change it"}
-        events.append(Event(kind=Kind.TOOL_USE, tool="Bash", tool_id=key, data=data))
-        events.append(Event(kind=Kind.TOOL_RESULT, tool_id=key, ok=True, text="changed\n" * 20))
+        events.append(Event(kind=EventKind.TOOL_USE, tool="Bash", tool_id=key, data=data))
+        events.append(Event(kind=EventKind.TOOL_RESULT, tool_id=key, ok=True, text="changed\n" * 20))
     return events
 
 

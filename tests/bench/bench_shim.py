@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from fleet.launchers.base import LaunchSpec
-from fleet.launchers.headless import HeadlessLauncher
-from fleet.launchers.shim_client import ShimAgent
-from fleet.launchers.tmux import TmuxLauncher
-from fleet.launchers.tmux_command import call, has_tmux
+from fleet.agents.base import LaunchSpec
+from fleet.agents.headless import HeadlessLauncher
+from fleet.agents.shim_client import ShimAgent
+from fleet.agents.tmux import TmuxLauncher
+from fleet.agents.tmux_command import call, has_tmux
 
 ROUNDS = 50
 TERMINALS = 20

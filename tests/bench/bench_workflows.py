@@ -25,23 +25,22 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.bench_supervisor import used
 from builders import HOUR
-from fleet.actions import workflow_making
-from fleet.actions.worker_making import Maker
-from fleet.actions.worker_terms import WorkerTerms
+from fleet.actions.workers import workflow_create
+from fleet.actions.workers.create import WorkerCreator
+from fleet.actions.workers.terms import WorkerTerms
 from fleet.assembly import Fleet, open_cluster, open_fleet, open_launcher
 from fleet.core.filter import Filter, Lane
-from fleet.core.flow import Result
 from fleet.core.jsontext import encode
 from fleet.core.run import Ending, Outcome, Run
 from fleet.core.task import Claim, Status, Verdict
-from fleet.core.workflow import CONTINUE, ON_FAILURE, plan_in
-from fleet.engine import staging
-from fleet.engine.agent_launchers import AgentLaunchers
-from fleet.engine.context import Context
-from fleet.engine.store_calls import StoreCalls
+from fleet.core.workflow import CONTINUE, ON_FAILURE, Result, plan_in
 from fleet.home import Home
-from fleet.workflows.checking import Known
-from fleet.workflows.planning import plan_from_data, plan_from_file
+from fleet.supervisor.agent_launchers import AgentLaunchers
+from fleet.supervisor.context import Context
+from fleet.supervisor.run import stage as staging
+from fleet.supervisor.store_calls import StoreCalls
+from fleet.workflows.check import Installation
+from fleet.workflows.plan import plan_from_data, plan_from_file
 from program import Program
 from repositories import make_repository
 from supervised import CODER, Supervised
@@ -85,7 +84,7 @@ def checking(rounds: int) -> bool:
                     f"(min {min(times) * 1000:,.0f}, max {max(times) * 1000:,.0f}, n={rounds}); "
                     f"bar {BAR_SECONDS * 1000:,.0f} ms: {'met' if median(times) < BAR_SECONDS else 'MISSED'}"
                 )
-        plan = plan_from_file(str(path), known=Known(lambda coder: True))
+        plan = plan_from_file(str(path), known=Installation(lambda coder: True))
         start = process_time()
         assert plan_in(plan.text()) == plan
         print(f"plan of {STAGES} stages to JSON and back: {(process_time() - start) * 1000:,.0f} ms. No bar.")
@@ -104,7 +103,7 @@ def keeping(name: str, shape: Callable[[int], dict[str, Any]], rounds: int) -> b
 async def kept(flow: dict[str, Any]) -> float:
     """Return the seconds per stage of a workflow, from its claim to its settling."""
     with a_workflow(flow) as (fleet, context):
-        lane, done, start = Lane(room=8, where=Filter(origins=(workflow_making.ORIGIN,))), 0, process_time()
+        lane, done, start = Lane(room=8, where=Filter(origins=(workflow_create.ORIGIN,))), 0, process_time()
         while claims := await context.store.call(fleet.store.claims.acquire, "bench", [lane], room=8, ttl=HOUR):
             for claim in claims:
                 await over(context, claim)
@@ -126,7 +125,7 @@ def failing(policy: str, rounds: int) -> bool:
 async def kept_failing(flow: dict[str, Any]) -> float:
     """Return the seconds of a failing stage after the first, among the stages that run at the same time."""
     with a_workflow(flow) as (fleet, context):
-        lane = Lane(room=FAILING, where=Filter(origins=(workflow_making.ORIGIN,)))
+        lane = Lane(room=FAILING, where=Filter(origins=(workflow_create.ORIGIN,)))
         first, *rest = await context.store.call(fleet.store.claims.acquire, "bench", [lane], room=FAILING, ttl=HOUR)
         await over(context, first, FAILS)
         start = process_time()
@@ -163,9 +162,9 @@ def a_workflow(flow: dict[str, Any]) -> Iterator[tuple[Fleet, Context]]:
             home, StoreCalls(fleet.store), AgentLaunchers(open_launcher()), owner="bench", cluster=open_cluster
         )
         try:
-            plan = plan_from_data(flow, name="bench", known=Known(lambda coder: True))
-            asked = workflow_making.Asked(directory=str(repo), prompt="x")
-            workflow_making.make(fleet, plan, asked, WorkerTerms.of({}), Maker("bench"))
+            plan = plan_from_data(flow, name="bench", known=Installation(lambda coder: True))
+            asked = workflow_create.WorkflowRequest(directory=str(repo), prompt="x")
+            workflow_create.make(fleet, plan, asked, WorkerTerms.of({}), WorkerCreator("bench"))
             yield fleet, context
         finally:
             context.close()
@@ -220,7 +219,7 @@ def told(what: str, found: dict[int, float], *, has_bar: bool = True) -> bool:
 def measured(path: Path) -> float:
     """Return the seconds from the file to the plan."""
     start = process_time()
-    plan = plan_from_file(str(path), known=Known(lambda coder: True))
+    plan = plan_from_file(str(path), known=Installation(lambda coder: True))
     taken = process_time() - start
     assert len(plan.stages) == STAGES
     return taken

@@ -22,7 +22,7 @@ DEAD = frozenset("ZXx")
 #: How long a process may survive its shim, because the process that kills it needs time.
 ORPHAN_SECONDS = 1.5
 #: In the command line of every shim.
-SHIM = b"fleet.launchers.shim"
+SHIM = b"fleet.agents.shim"
 
 
 class Note(NamedTuple):

@@ -118,6 +118,6 @@ OF_HOSTS: dict[str, Fault] = {
 def is_shim(entry: Path) -> bool:
     """Return True if a folder of /proc belongs to a shim or to a starter of shims."""
     try:
-        return b"fleet.launchers.shim" in (entry / "cmdline").read_bytes()
+        return b"fleet.agents.shim" in (entry / "cmdline").read_bytes()
     except OSError:
         return False

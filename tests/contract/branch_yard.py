@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from fleet.workspaces.collisions import Branch, Collider
+from fleet.git.merge.collisions import BranchState, Collider
 from repositories import run_git
 from workplaces import Place
 
@@ -16,7 +16,7 @@ class Yard(Place):
         self.collider = Collider(self.view)
         self.begun: dict[str, str] = {}
 
-    def grow(self, name: str, change: Callable[[Path], object], *, base: str = "main") -> Branch:
+    def grow(self, name: str, change: Callable[[Path], object], *, base: str = "main") -> BranchState:
         """Commit a change to a branch, which is created if it is missing. Return the branch."""
         if name not in self.begun:
             self.begun[name] = run_git(self.top, "rev-parse", base)
@@ -27,9 +27,9 @@ class Yard(Place):
         run_git(self.top, "commit", "--quiet", "--allow-empty", f"--message=more of {name}")
         tip = run_git(self.top, "rev-parse", "HEAD")
         run_git(self.top, "checkout", "--quiet", "main")
-        return Branch(name, tip, self.begun[name])
+        return BranchState(name, tip, self.begun[name])
 
-    def clashes(self, *branches: Branch) -> list[tuple[str, str, tuple[str, ...]]]:
+    def clashes(self, *branches: BranchState) -> list[tuple[str, str, tuple[str, ...]]]:
         found = self.collider.look(branches, seconds=120)
         assert found.is_complete
         return [(each.branch.key, each.other.key, each.files) for each in found.clashes]

@@ -8,9 +8,9 @@ from typing import Any
 
 from builders import a_task
 from fleet.coders.base import Coder
-from fleet.core.outcome import Exit, Seen, outcome_of
+from fleet.core.outcome import Exit, RunObservations, outcome_of
 from fleet.core.run import Outcome, Run
-from fleet.engine.fold import fold
+from fleet.supervisor.run.fold import fold
 
 RECORDINGS = Path(__file__).parent.parent / "recordings" / "coders"
 #: The time at which recordings are read. Clock times in the recordings are relative to it.
@@ -49,7 +49,7 @@ def the_run(coder: Coder, lines: Iterable[str], exit: Exit, stderr: str = "") ->
 
 def the_outcome(coder: Coder, run: Run, exit: Exit, **facts: Any) -> Outcome:
     """Return the outcome of a run."""
-    seen = Seen(
+    seen = RunObservations(
         run=run,
         task=a_task(),
         exit=exit,

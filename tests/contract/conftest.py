@@ -18,8 +18,8 @@ import pytest
 import beads
 from builders import FakeClock
 from fleet.store.base import Store
-from fleet.store.postgres import PostgresStore
-from fleet.store.sqlite import SqliteStore
+from fleet.store.postgres.store import PostgresStore
+from fleet.store.sqlite.store import SqliteStore
 from postgres import emptied, shared_database
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from builders import HOUR, NOON, a_task
 from fleet.core.filter import Lane
-from fleet.core.flow import Result
 from fleet.core.receipt import Receipt, drafted
 from fleet.core.run import Question, Run
 from fleet.core.task import Claim
+from fleet.core.workflow import Result
 from fleet.core.workspace import Workspace
 from fleet.store.base import Store
 

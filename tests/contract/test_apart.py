@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from fleet.agents.base import LaunchSpec, SandboxSpec
+from fleet.agents.headless import NAMESPACE, WEAK, HeadlessLauncher, namespace_command
+from fleet.agents.tmux import TmuxLauncher
+from fleet.agents.tmux_command import has_tmux
 from fleet.core.outcome import Exit
-from fleet.launchers.base import Apart, LaunchSpec
-from fleet.launchers.headless import NAMESPACE, WEAK, HeadlessLauncher, namespace_command
-from fleet.launchers.tmux import TmuxLauncher
-from fleet.launchers.tmux_command import has_tmux
 from launching import a_token, asynchronous, living, printed, soon, tmux_socket, until
 from needs import require
 
@@ -40,7 +40,7 @@ class Room:
             argv=("/bin/sh", "-c", f"exec 2>&1\n{script}"),
             env={"PATH": os.environ["PATH"]},
             cwd=str(self.own),
-            apart=Apart(**apart),  # type: ignore[arg-type]
+            apart=SandboxSpec(**apart),  # type: ignore[arg-type]
         )
         exit = await soon((await launcher.start(str(self.place), spec)).ended(), 30)
         assert exit is not None
@@ -86,7 +86,7 @@ async def test_agent_in_a_terminal_cannot_see_a_hidden_folder(launcher: Headless
             env={"PATH": os.environ["PATH"]},
             cwd="/",
             session=a_token(),
-            apart=Apart(hidden=(str(room.others),)),
+            apart=SandboxSpec(hidden=(str(room.others),)),
         )
         agent = await TmuxLauncher(socket, containment=launcher.containment).start(str(room.place), spec)
         exit = await soon(agent.ended(), 30)
@@ -134,6 +134,6 @@ async def test_process_ends_by_its_deadline_when_its_starter_is_gone(launcher: H
 
 @asynchronous
 async def test_missing_program_raises_the_usual_error(launcher: HeadlessLauncher, room: Room) -> None:
-    spec = LaunchSpec(argv=("no-such-program",), env={"PATH": "/bin"}, cwd="/", apart=Apart(offline=True))
+    spec = LaunchSpec(argv=("no-such-program",), env={"PATH": "/bin"}, cwd="/", apart=SandboxSpec(offline=True))
     exit = await soon((await launcher.start(str(room.place), spec)).ended())
     assert exit is not None and "cannot start no-such-program" in exit.error

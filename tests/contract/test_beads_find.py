@@ -8,7 +8,7 @@ import pytest
 import beads
 from builders import FakeClock
 from contract.test_store_tasks_find import CASES, NUMBERED, Case, fill, wrongly_found
-from fleet.store.beads import BeadsStore
+from fleet.beads.store import BeadsStore
 
 #: bd stores whole seconds. A condition a fraction of a second beside a time gives another result after rounding.
 ROUNDED = (

@@ -11,12 +11,12 @@ import pytest
 
 import beads
 from builders import HOUR, MINUTE, FakeClock, a_task
+from fleet.beads import mirror
+from fleet.beads.store import BeadsStore
 from fleet.core import clock as host_clock
 from fleet.core.errors import ClaimLost
 from fleet.core.filter import Lane
 from fleet.core.task import Claim, Verdict
-from fleet.store import beads_mirror
-from fleet.store.beads import BeadsStore
 
 LANE = (Lane(room=1),)
 
@@ -62,7 +62,7 @@ def put_back(store: BeadsStore, claim: Claim) -> None:
 def test_renewing_a_claim_renews_its_bd_lease(store: BeadsStore, monkeypatch: pytest.MonkeyPatch) -> None:
     claim = a_claim(store)
     first = bd(store, "show", claim.task.id)[0]["lease_expires_at"]
-    monkeypatch.setattr(beads_mirror, "BEAT_EVERY", 0.0)
+    monkeypatch.setattr(mirror, "BEAT_EVERY", 0.0)
     deadline = time.monotonic() + 30
     while bd(store, "show", claim.task.id)[0]["lease_expires_at"] <= first:  # bd prints whole seconds
         assert time.monotonic() < deadline
@@ -73,7 +73,7 @@ def test_renewing_a_claim_renews_its_bd_lease(store: BeadsStore, monkeypatch: py
 @newer
 def test_several_leases_are_renewed_by_one_call(store: BeadsStore, monkeypatch: pytest.MonkeyPatch) -> None:
     claims = [a_claim(store), a_claim(store)]
-    monkeypatch.setattr(beads_mirror, "BEAT_EVERY", 0.0)
+    monkeypatch.setattr(mirror, "BEAT_EVERY", 0.0)
     assert len(store.claims.renew(claims, ttl=HOUR)) == 2
 
 
@@ -85,7 +85,7 @@ def test_claim_is_renewed_when_bd_fails_to_renew_its_lease(
     busy = tmp_path / "bd"
     busy.write_text('#!/bin/sh\necho "$1" >> asked\necho "Error: database is locked" >&2\nexit 1\n')
     busy.chmod(0o755)
-    monkeypatch.setattr(beads_mirror, "BEAT_EVERY", 0.0)
+    monkeypatch.setattr(mirror, "BEAT_EVERY", 0.0)
     store.mirror.bd.program = str(busy)
     clock.advance(MINUTE)
     [renewed] = store.claims.renew([claim], ttl=HOUR)

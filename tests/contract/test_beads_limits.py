@@ -10,10 +10,10 @@ import pytest
 
 import beads
 from builders import FakeClock, a_task
+from fleet.beads.store import BeadsStore
 from fleet.core.bd_limits import number_faults
 from fleet.core.errors import BadInput
 from fleet.core.filter import Filter
-from fleet.store.beads import BeadsStore
 
 both = pytest.mark.parametrize("version", beads.VERSIONS)
 

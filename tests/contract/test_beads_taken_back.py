@@ -10,10 +10,10 @@ import pytest
 
 import beads
 from builders import HOUR, FakeClock, a_task, an_edge
+from fleet.beads.store import BeadsStore
 from fleet.core.errors import ClaimLost, StoreFault
 from fleet.core.filter import Filter, Lane
 from fleet.core.task import Verdict
-from fleet.store.beads import BeadsStore
 
 LANE = (Lane(room=1),)
 

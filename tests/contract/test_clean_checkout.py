@@ -13,9 +13,9 @@ import pytest
 
 from contract.worktree_builders import BRANCH, Scene, write
 from fleet.core.errors import FleetError
-from fleet.workspaces.checkout import clean_folder, fill, sweep
-from fleet.workspaces.git import GitFault
-from fleet.workspaces.view import View
+from fleet.git.clean_checkout import clean_folder, fill, sweep
+from fleet.git.process import GitFault
+from fleet.git.view import View
 from repositories import commit, make_repository, run_git, worktrees
 
 
@@ -111,9 +111,9 @@ def test_clean_checkout_leaves_nothing_when_its_commit_is_missing(scene: Scene) 
 HOLD = """
 import sys, time
 from fleet.home import Home
-from fleet.workspaces.checkout import clean_folder, fill
-from fleet.workspaces.repository import find_repository
-from fleet.workspaces.view import View
+from fleet.git.clean_checkout import clean_folder, fill
+from fleet.git.repository import find_repository
+from fleet.git.view import View
 view = View(Home(sys.argv[1]), find_repository(sys.argv[2]))
 with clean_folder(view, sys.argv[4]):
     fill(view, sys.argv[3], sys.argv[4])

@@ -13,7 +13,7 @@ import pytest
 
 from builders import a_task
 from fleet.coders import ALIASES, CODERS, known, load
-from fleet.coders.base import Coder, Order
+from fleet.coders.base import Coder, CoderRequest
 from fleet.coders.prompt import FIELDS, prompt_for
 from fleet.core.errors import BadInput, FleetError
 from fleet.core.event import Event
@@ -32,9 +32,9 @@ def coder(request: pytest.FixtureRequest) -> Coder:
     return load(request.param)
 
 
-def an_order(**changes: object) -> Order:
+def an_order(**changes: object) -> CoderRequest:
     given = {"task": a_task(), "prompt": f"do it with {SECRET}\n-x --y\0", "model": "m-1", "permissions": "skip"}
-    return Order(**(given | changes))  # type: ignore[arg-type]
+    return CoderRequest(**(given | changes))  # type: ignore[arg-type]
 
 
 def test_coder_is_found_by_the_name_that_users_type(coder: Coder) -> None:
@@ -123,7 +123,7 @@ def test_naming_a_coder_loads_no_coder() -> None:
         check=True,
     ).stdout
     assert told.startswith("False ")
-    assert "fleet.coders.demo" not in told and "importlib.util" not in told
+    assert "fleet.coders.demo.adapter" not in told and "importlib.util" not in told
 
 
 TASK = a_task(id="fleet-7", title="paint {task_id}", description='use {task_dir} and {"a": {x}}', cwd="/project")

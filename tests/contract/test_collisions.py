@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from contract.branch_yard import Yard, write
-from fleet.workspaces import collisions
-from fleet.workspaces.collisions import Branch
+from fleet.git.merge import collisions
+from fleet.git.merge.collisions import BranchState
 from repositories import commit, run_git
 
 
@@ -117,7 +117,7 @@ def test_branch_without_commits_or_based_on_another_collides_with_none(
 ) -> None:
     first = yard.grow("first", write("file1.txt", "one way\n"))
     onto = yard.grow("onto", write("file1.txt", "one way, and on\n"), base="first")
-    assert yard.clashes(first, Branch("new", yard.base, yard.base), onto) == []
+    assert yard.clashes(first, BranchState("new", yard.base, yard.base), onto) == []
     assert not [words for words in tries if words[-2:] == (yard.base, yard.base)], "what has no commit is not looked at"
 
 
@@ -136,7 +136,7 @@ def test_branches_without_a_common_base_are_skipped(yard: Yard) -> None:
     first = yard.grow("first", write("file1.txt", "one way\n"))
     empty = run_git(yard.top, "mktree")
     stray = run_git(yard.top, "commit-tree", empty, "-m", "nobody's child")
-    assert yard.clashes(first, Branch("stray", stray, yard.base), Branch("gone", "1" * 40, yard.base)) == []
+    assert yard.clashes(first, BranchState("stray", stray, yard.base), BranchState("gone", "1" * 40, yard.base)) == []
 
 
 def test_collision_check_leaves_nothing_in_the_repository(yard: Yard) -> None:

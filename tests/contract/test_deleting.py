@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import needs
-from fleet.workspaces.deleting import NotDeleted, delete, set_aside, sweep
+from fleet.git.untrusted_folders import NotDeleted, delete, set_aside, sweep
 
-DELETE = "import sys; from fleet.workspaces.deleting import delete; delete(sys.argv[1])"
+DELETE = "import sys; from fleet.git.untrusted_folders import delete; delete(sys.argv[1])"
 
 
 def delete_without_privileges(path: Path) -> None:

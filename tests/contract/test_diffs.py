@@ -6,9 +6,9 @@ import pytest
 
 from contract.worktree_builders import Scene, write
 from fleet.core.errors import FleetError
-from fleet.workspaces import diffs
-from fleet.workspaces.diffs import DiffSize, diff, shortstat
-from fleet.workspaces.snapshot import Snapshot
+from fleet.git import diffs
+from fleet.git.diffs import DiffSize, diff, shortstat
+from fleet.git.save.snapshot import Snapshot
 from repositories import run_git
 
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from fleet.agents.base import Agent, Launcher
+from fleet.agents.headless import NAMESPACE, WEAK, HeadlessLauncher, namespace_command
+from fleet.agents.shim_client import ShimAgent
+from fleet.agents.shim_link import ShimCall
+from fleet.agents.tmux import TmuxLauncher
+from fleet.agents.tmux_command import has_tmux
 from fleet.core.clock import machine_seconds
-from fleet.launchers.base import Agent, Launcher
-from fleet.launchers.headless import NAMESPACE, WEAK, HeadlessLauncher, namespace_command
-from fleet.launchers.shim_call import Call
-from fleet.launchers.shim_client import ShimAgent
-from fleet.launchers.tmux import TmuxLauncher
-from fleet.launchers.tmux_command import has_tmux
 from launching import a_token, asynchronous, living, printed, read, scripted, soon, tmux_socket, until
 from needs import require
 
@@ -68,7 +68,7 @@ def words_of(pid: int) -> bytes:
 def moving(token: str, *, agents_only: bool = True) -> list[int]:
     """Return the processes with this token that can run now."""
     found = [pid for pid in living(token) if state_of(pid) not in ("T", "Z", "")]
-    shims = {pid for pid in found if b"fleet.launchers.shim" in words_of(pid)}
+    shims = {pid for pid in found if b"fleet.agents.shim" in words_of(pid)}
     return [pid for pid in found if pid not in shims] if agents_only else found
 
 
@@ -160,7 +160,7 @@ async def test_agent_keeps_running_when_its_deadline_is_extended_in_time(folder:
 async def test_stale_deadline_request_does_not_extend_the_deadline(headless: Launcher, folder: str) -> None:
     token = a_token()
     agent = await started(headless, folder, "ticking", token)
-    with Call(folder) as call:
+    with ShimCall(folder) as call:
         call.ask("deadline", seconds=2.0, at=machine_seconds() - 5)
         assert call.is_done(time.monotonic() + 5)
     assert moving(token) == []
@@ -284,7 +284,7 @@ def test_shim_of_an_earlier_fleet_is_asked_to_stop_the_process_group(tmp_path: P
     thread = threading.Thread(target=serve)
     thread.start()
     try:
-        with Call(str(tmp_path)) as call:
+        with ShimCall(str(tmp_path)) as call:
             call.ask("freeze")
             assert call.is_done(time.monotonic() + 5)
     finally:

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from contract.worktree_builders import BRANCH, Scene, write
-from fleet.workspaces import checkout
-from fleet.workspaces.diffs import diff, shortstat
-from fleet.workspaces.leftovers import commit_leftovers
-from fleet.workspaces.saving import forget, saved_refs
-from fleet.workspaces.snapshot import Snapshot
+from fleet.git import clean_checkout
+from fleet.git.diffs import diff, shortstat
+from fleet.git.save.leftovers import commit_leftovers
+from fleet.git.save.snapshot import Snapshot
+from fleet.git.save.worktree import forget, saved_refs
 from repositories import commit, make_repository, run_git
 
 HOOKS = (
@@ -97,8 +97,8 @@ def do_everything(scene: Scene) -> list[str]:
     shortstat(scene.view, scene.base, tree)
     diff(scene.view, scene.base, tree)
     left = commit_leftovers(scene.home, scene.view, place, scene.index_file, "fleet: what was left")
-    with checkout.clean_folder(scene.view, str(scene.folder / "clean")):
-        checkout.fill(scene.view, left.commit or scene.base, str(scene.folder / "clean"))
+    with clean_checkout.clean_folder(scene.view, str(scene.folder / "clean")):
+        clean_checkout.fill(scene.view, left.commit or scene.base, str(scene.folder / "clean"))
     saved = scene.save()
     assert saved.commit is not None
     told = scene.view.text("ls-tree", "-r", "--name-only", saved.commit).splitlines()

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from builders import a_task
-from fleet.actions.candidates import Candidate
-from fleet.actions.ranking import entry
-from fleet.actions.taking import KEPT, keep, refusal, take
+from fleet.actions.proof.candidates import Candidate
+from fleet.actions.proof.keep_winner import KEPT, keep, refusal, take
+from fleet.actions.proof.ranking import entry
 from fleet.assembly import Fleet
 from fleet.core.errors import FleetError
 from fleet.core.finding import Finding
 from fleet.core.verification import Verification
-from fleet.workspaces.diffs import DiffSize
+from fleet.git.diffs import DiffSize
 from repositories import commit, run_git
 from stores import open_queue
 from workplaces import Place

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from fleet.agents.base import Launcher, LaunchSpec
+from fleet.agents.headless import NAMESPACE, WEAK, HeadlessLauncher, namespace_command
+from fleet.agents.tmux import TmuxLauncher
+from fleet.agents.tmux_command import has_tmux
 from fleet.core.errors import FleetError
 from fleet.core.outcome import Exit
-from fleet.launchers.base import Launcher, LaunchSpec
-from fleet.launchers.headless import NAMESPACE, WEAK, HeadlessLauncher, namespace_command
-from fleet.launchers.tmux import TmuxLauncher
-from fleet.launchers.tmux_command import has_tmux
 from launching import a_token, asynchronous, living, printed, read, scripted, soon, tmux_socket, until
 from needs import require
 

@@ -15,11 +15,11 @@ from fleet.core.clock import now
 from fleet.core.errors import FleetError
 from fleet.core.run import Run
 from fleet.core.workspace import Workspace
-from fleet.engine.evidence.tree import of_worktree
-from fleet.engine.work import Work
-from fleet.workspaces import snapshot
-from fleet.workspaces.leftovers import Leftover, commit_leftovers, leftover_subject
-from fleet.workspaces.snapshot import Snapshot, note_taken_over
+from fleet.git.save import snapshot
+from fleet.git.save.leftovers import Leftover, commit_leftovers, leftover_subject
+from fleet.git.save.snapshot import Snapshot, note_taken_over
+from fleet.proof.tree import of_worktree
+from fleet.supervisor.run.work import Work
 from repositories import commit, make_repository, run_git
 from supervised import small_disk
 
@@ -283,7 +283,7 @@ def test_branch_is_left_alone_when_it_moves_meanwhile(scene: Scene, monkeypatch:
     write(scene.work / "file1.txt", "changed")
     taken = Snapshot.take
 
-    def and_the_branch_moves(looking: Snapshot, base: str, **known: Any) -> snapshot.Taken:
+    def and_the_branch_moves(looking: Snapshot, base: str, **known: Any) -> snapshot.WorktreeTree:
         found = taken(looking, base, **known)
         run_git(scene.top, "update-ref", f"refs/heads/{BRANCH}", f"{BRANCH}^")
         return found

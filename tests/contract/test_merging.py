@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fleet.workspaces.commits import Person, commits_between, identity
-from fleet.workspaces.merging import Proof, pile_up, without_bad
-from fleet.workspaces.trials import MERGE, REBASE, SQUASH, Change, Trials
+from fleet.git.commits import Person, commits_between, identity
+from fleet.git.merge.stack import Proof, pile_up, without_bad
+from fleet.git.merge.trial import MERGE, REBASE, SQUASH, BranchToMerge, Trials
 from merges import branch_with, fingerprint
 from repositories import commit, make_repository, run_git
 from workplaces import Place
@@ -22,8 +22,8 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def change(place: Place, name: str, tip: str, **more: str) -> Change:
-    return Change(name=name, tip=tip, message=f"do {name}\n", trailers=("Fleet-Task: t1",), author=AGENT, **more)
+def change(place: Place, name: str, tip: str, **more: str) -> BranchToMerge:
+    return BranchToMerge(name=name, tip=tip, message=f"do {name}\n", trailers=("Fleet-Task: t1",), author=AGENT, **more)
 
 
 def put(place: Place, strategy: str, name: str, files: dict[str, str | None], onto: str = "main") -> str:
@@ -185,7 +185,7 @@ class Looks:
     def __init__(self, place: Place) -> None:
         self.place, self.count = place, 0
 
-    def __call__(self, commit: str, inside: tuple[Change, ...]) -> Proof:
+    def __call__(self, commit: str, inside: tuple[BranchToMerge, ...]) -> Proof:
         self.count += 1
         names = run_git(self.place.top, "ls-tree", "--name-only", commit).splitlines()
         bad = [name for name in names if name.startswith("bad")]
@@ -194,7 +194,7 @@ class Looks:
         return Proof(ok=not bad, words=f"found {bad}", tail="\n".join(names))
 
 
-def many(place: Place, names: list[str]) -> list[Change]:
+def many(place: Place, names: list[str]) -> list[BranchToMerge]:
     return [change(place, name, branch_with(place.top, name, {name: "x\n"}, base=place.base)) for name in names]
 
 

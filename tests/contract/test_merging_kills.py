@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from fleet.core.errors import RepositoryBusy
-from fleet.workspaces.moving import Entry, Moved, MoveInterrupted, drop, entries, finish, keep, move
-from fleet.workspaces.repository import locked
+from fleet.git.merge.branch_move import BranchMove, MoveInterrupted, MoveResult, drop, entries, finish, keep, move
+from fleet.git.repository import locked
 from merges import branch_with
 from repositories import run_git
 from supervised import wait_for
@@ -112,7 +112,7 @@ def test_next_command_waits_when_a_git_outlives_its_merge(tmp_path: Path) -> Non
     assert_whole(place, new)
 
 
-def half_done(place: Place) -> tuple[str, str, Entry]:
+def half_done(place: Place) -> tuple[str, str, BranchMove]:
     """Leave a checkout as a power cut during git's writing would: git had not moved the branch."""
     files: dict[str, str | None] = {f"many/{n}.txt": f"new {n}\n" * 20 for n in range(6)}
     before = {f"many/{n}.txt": f"old {n}\n" for n in range(4)} | {
@@ -124,7 +124,7 @@ def half_done(place: Place) -> tuple[str, str, Entry]:
     gone = {"many/3.txt": None, "file2.txt": None, "file-then-folder": None, "folder-then-file/a": None}
     shapes: dict[str, str | None] = {"file-then-folder/a": "inner\n", "folder-then-file": "outer\n"}
     new = branch_with(place.top, "work", gone | files | {"many/3.txt": None} | shapes, base="main")
-    entry = Entry(
+    entry = BranchMove(
         token="ours",
         common=place.repository.common,
         top=place.repository.top,
@@ -158,7 +158,7 @@ def left_lock(place: Place) -> Path:
     return lock
 
 
-def finish_only(place: Place) -> Moved | None:
+def finish_only(place: Place) -> MoveResult | None:
     (entry,) = entries(place.home, place.repository, "main")
     done = finish(place.home, place.view, entry)
     drop(place.home, entry)
@@ -249,7 +249,7 @@ def test_move_is_finished_later_when_git_cannot_move_the_branch(tmp_path: Path) 
     log.unlink()
     log.mkdir()
     (log / "no-log").touch()
-    entry = Entry(
+    entry = BranchMove(
         token="ours", common=place.repository.common, top=place.repository.top, branch="main", old=old, new=new
     )
     with pytest.raises(MoveInterrupted, match="git stopped while it moved main"):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fleet.core.errors import RepositoryBusy
-from fleet.workspaces.moving import Entry, Moved, TargetMoved, drop, entries, move
+from fleet.git.merge.branch_move import BranchMove, MoveResult, TargetMoved, drop, entries, move
 from merges import branch_with, fingerprint, status
 from repositories import IDENTITY, commit, make_repository, run_git
 from workplaces import Place
@@ -32,8 +32,8 @@ def target(place: Place, files: dict[str, str | None] | None = None) -> str:
     return branch_with(place.top, "work", given, base=place.base)
 
 
-def moved(place: Place, new: str, branch: str = "main", **more: object) -> Moved:
-    entry = Entry(
+def moved(place: Place, new: str, branch: str = "main", **more: object) -> MoveResult:
+    entry = BranchMove(
         token=TOKEN, common=place.repository.common, top=place.repository.top, branch=branch, old=place.base, new=new
     )
     done = move(place.home, place.view, entry, **more)  # type: ignore[arg-type]

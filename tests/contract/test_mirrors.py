@@ -16,11 +16,11 @@ import pytest
 
 from contract.store_builders import a_receipt
 from fleet.core.errors import BadInput, FleetError
+from fleet.git import mirror, remote, send, worktree
+from fleet.git.remote import Remote, RemoteAway
+from fleet.git.repository import find_repository
+from fleet.git.view import View
 from fleet.home import PROJECT_FILES, Home
-from fleet.workspaces import mirror, remote, sending, worktree
-from fleet.workspaces.remote import Remote, RemoteAway
-from fleet.workspaces.repository import find_repository
-from fleet.workspaces.view import View
 from needs import require
 from repositories import commit, make_repository, run_git
 
@@ -86,8 +86,8 @@ def test_mirror_is_updated_and_forgets_deleted_branches(site: Site) -> None:
 def test_base_outside_of_all_remote_branches_arrives_by_its_own_ref(site: Site) -> None:
     unpushed = commit(site.top, "a.txt", "a\n")
     own = find_repository(str(site.top))
-    sending.send_base(View(site.home, own), site.remote, unpushed, seconds=30)
-    sending.send_base(View(site.home, own), site.remote, unpushed, seconds=30)  # a second time is harmless
+    send.send_base(View(site.home, own), site.remote, unpushed, seconds=30)
+    send.send_base(View(site.home, own), site.remote, unpushed, seconds=30)  # a second time is harmless
     assert site.refs()[f"refs/fleet/base/{unpushed}"] == unpushed
     made = mirror.fetch_mirror(site.home, site.url, unpushed)
     assert View(site.home, made).commit_of(unpushed) == unpushed
@@ -137,7 +137,7 @@ def test_mirror_runs_no_hook_or_setting_of_remote_or_agent(site: Site) -> None:
     tip = site.work("fix")
     trap.unlink(missing_ok=True)  # the agent's own commit obeys its settings
     view = View(site.home, made)
-    assert sending.send_branch(view, mirror.remote_for(made, site.url), "fix", tip, "t/1") == "refs/heads/fix"
+    assert send.send_branch(view, mirror.remote_for(made, site.url), "fix", tip, "t/1") == "refs/heads/fix"
     mirror.fetch_mirror(site.home, site.url, site.base)
     assert site.refs()["refs/heads/fix"] == tip
     assert not trap.exists()
@@ -147,7 +147,7 @@ def test_pushing_a_branch_twice_is_harmless(site: Site) -> None:
     made = mirror.fetch_mirror(site.home, site.url, site.base)
     tip, view = site.work("fix"), View(site.home, made)
     for _ in range(2):
-        assert sending.send_branch(view, site.remote, "fix", tip, "fleet-1/1") == "refs/heads/fix"
+        assert send.send_branch(view, site.remote, "fix", tip, "fleet-1/1") == "refs/heads/fix"
     assert site.refs()["refs/heads/fix"] == tip
 
 
@@ -157,9 +157,7 @@ def test_push_never_overwrites_another_branch(site: Site) -> None:
     run_git(site.top, "push", "--quiet", "origin", "fix")
     made = mirror.fetch_mirror(site.home, site.url, site.base)
     mine = site.work("fix", "mine.txt")
-    assert (
-        sending.send_branch(View(site.home, made), site.remote, "fix", mine, "fleet-1/2") == "refs/fleet/runs/fleet-1/2"
-    )
+    assert send.send_branch(View(site.home, made), site.remote, "fix", mine, "fleet-1/2") == "refs/fleet/runs/fleet-1/2"
     refs = site.refs()
     assert (refs["refs/heads/fix"], refs["refs/fleet/runs/fleet-1/2"]) == (theirs, mine)
 
@@ -172,10 +170,10 @@ def test_rejected_push_is_reported(site: Site) -> None:
     hook.write_text("#!/bin/sh\necho no, never >&2\nexit 1\n")
     hook.chmod(0o755)
     with pytest.raises(FleetError, match=r"does not take fix: .*pre-receive hook declined"):
-        sending.send_branch(View(site.home, made), site.remote, "fix", tip, "t/1")
+        send.send_branch(View(site.home, made), site.remote, "fix", tip, "t/1")
     site.bare.rename(site.folder / "gone")
     with pytest.raises(RemoteAway, match="nothing can be put onto"):
-        sending.send_branch(View(site.home, made), site.remote, "fix", tip, "t/1")
+        send.send_branch(View(site.home, made), site.remote, "fix", tip, "t/1")
 
 
 def test_receipt_commits_are_identical_however_often_they_are_made(site: Site) -> None:
@@ -184,11 +182,11 @@ def test_receipt_commits_are_identical_however_often_they_are_made(site: Site) -
     first = a_receipt("fleet-a.1/1", made_at=datetime(2026, 3, 1, 12, 0, 0, 5, tzinfo=UTC))
     second = a_receipt("fleet-a.1/2", finding="no_changes")
     texts = {'{"finding": "verified"}\n': first, '{"finding": "no_changes"}\n': second}
-    sent = sending.send_receipts(view, site.remote, texts)
+    sent = send.send_receipts(view, site.remote, texts)
     assert set(sent.arrived) == {"refs/fleet/receipts/fleet-a.1/1", "refs/fleet/receipts/fleet-a.1/2"}
     before = site.refs()
     time.sleep(1.1)  # a new commit would have another time
-    assert sending.send_receipts(view, site.remote, texts).refused == {}
+    assert send.send_receipts(view, site.remote, texts).refused == {}
     assert site.refs() == before
     shown = run_git(site.bare, "show", "refs/fleet/receipts/fleet-a.1/1:receipt.json")
     assert shown == '{"finding": "verified"}'
@@ -244,7 +242,7 @@ def test_foreign_or_checked_out_branch_is_left_alone(site: Site) -> None:
 def test_branch_returns_to_the_repository_that_created_the_task(site: Site) -> None:
     made = mirror.fetch_mirror(site.home, site.url, site.base)
     tip = site.work("fix")
-    sending.send_branch(View(site.home, made), site.remote, "fix", tip, "t/1")
+    send.send_branch(View(site.home, made), site.remote, "fix", tip, "t/1")
     own, home = find_repository(str(site.top)), Home(str(site.folder / "own"))
     assert mirror.bring(home, own, site.url, "nothing") is None
     assert mirror.bring(home, own, site.url, "fix") == tip
@@ -328,7 +326,7 @@ def test_mirror_works_over_the_network(site: Site) -> None:
         made = mirror.fetch_mirror(site.home, url, site.base)
         view, there = View(site.home, made), Remote(url=url, address=url)
         assert view.commit_of("refs/remotes/origin/main") == site.base
-        assert sending.send_branch(view, there, "copy", site.base, "t/1") == "refs/heads/copy"
+        assert send.send_branch(view, there, "copy", site.base, "t/1") == "refs/heads/copy"
     assert site.refs()["refs/heads/copy"] == site.base
     with pytest.raises(RemoteAway, match="cannot be read"):
         mirror.fetch_mirror(site.home, url, site.base)
@@ -352,7 +350,7 @@ def test_ending_one_errand_ends_only_its_own_connections(site: Site) -> None:
         url = f"git://127.0.0.1:{deaf.getsockname()[1]}/project.git"
         view = View(site.home, mirror.fetch_mirror(site.home, site.url, site.base))
 
-        def ask(address: str) -> remote.Told:
+        def ask(address: str) -> remote.RemoteAnswer:
             return remote.talk(view, Remote(url=address, address=address), "ls-remote", "--", address, seconds=3600)
 
         with remote.errand() as talks, ThreadPoolExecutor() as threads:

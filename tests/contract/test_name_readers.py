@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from contract.worktree_builders import BRANCH, Scene
-from fleet.workspaces import name_readers
-from fleet.workspaces.commits import tree_of
-from fleet.workspaces.git import GitFault
-from fleet.workspaces.name_readers import end_idle_readers, keep_name_readers
+from fleet.git import name_readers
+from fleet.git.commits import tree_of
+from fleet.git.name_readers import end_idle_readers, keep_name_readers
+from fleet.git.process import GitFault
 from repositories import commit, run_git
 
 

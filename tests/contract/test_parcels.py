@@ -7,14 +7,13 @@ import pytest
 
 from contract.test_mirrors import Site
 from fleet.core.redaction import Redactor
-from fleet.engine.folder import TaskFolder
+from fleet.git import mirror
+from fleet.git.remote import Remote
+from fleet.git.send import send_receipts
+from fleet.git.view import View
 from fleet.home import Home
-from fleet.hosts.parcel import MOST_FILES, packed, unpack
-from fleet.workspaces import mirror
-from fleet.workspaces.parcels import fetch_parcel, not_taken, parcel
-from fleet.workspaces.remote import Remote
-from fleet.workspaces.sending import send_receipts
-from fleet.workspaces.view import View
+from fleet.hosts.parcel import MOST_FILES, fetch_parcel, not_taken, packed, parcel, unpack
+from fleet.supervisor.task_folder import TaskFolder
 
 
 @pytest.fixture

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from fleet.git.repository import Repository, find_repository
+from fleet.git.sharing import SharedCalls
+from fleet.git.view import View, branch_tip
 from fleet.home import Home
-from fleet.workspaces.refs import branch_tip
-from fleet.workspaces.repository import Repository, find_repository
-from fleet.workspaces.sharing import Shared
-from fleet.workspaces.view import View
 from repositories import commit, make_repository, run_git
 
 
@@ -51,7 +50,7 @@ def test_branch_tip_matches_git_for_present_missing_and_broken_refs(scene: Scene
 
 
 def test_concurrent_callers_share_a_look_that_began_after_they_asked() -> None:
-    shared: Shared[int] = Shared()
+    shared: SharedCalls[int] = SharedCalls()
     looks: list[float] = []
 
     def look() -> int:
@@ -77,7 +76,7 @@ def test_concurrent_callers_share_a_look_that_began_after_they_asked() -> None:
 
 def test_caller_never_gets_a_result_from_before_it_asked() -> None:
     """The first look finds something and the second fails. Callers that waited for the second look again."""
-    shared: Shared[str] = Shared()
+    shared: SharedCalls[str] = SharedCalls()
     begun, go_on, again, fail_now = (threading.Event() for _ in range(4))
 
     def old() -> str:
@@ -116,7 +115,7 @@ def test_caller_never_gets_a_result_from_before_it_asked() -> None:
 
 
 def test_failed_look_raises_only_for_its_own_caller() -> None:
-    shared: Shared[int] = Shared()
+    shared: SharedCalls[int] = SharedCalls()
     begun, go_on = threading.Event(), threading.Event()
 
     def fail() -> int:

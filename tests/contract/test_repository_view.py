@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from fleet.core.errors import FleetError
+from fleet.git.repository import find_repository
+from fleet.git.trust import fingerprint, snapshot, what_changed
+from fleet.git.view import View
 from fleet.home import Home
-from fleet.workspaces.repository import find_repository
-from fleet.workspaces.trust import fingerprint, snapshot, what_changed
-from fleet.workspaces.view import View
 from repositories import commit, make_repository, run_git
 from workplaces import Place
 

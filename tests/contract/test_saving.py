@@ -9,7 +9,7 @@ import pytest
 
 from contract.worktree_builders import BRANCH, Scene, write
 from fleet.core.errors import FleetError
-from fleet.workspaces.saving import forget, save, saved_refs
+from fleet.git.save.worktree import forget, save, saved_refs
 from repositories import commit, make_repository, run_git
 
 NUL = bytes(range(256)) * 5

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-import fleet.workspaces.files as copying
-from fleet.workspaces.files import copy_in
+import fleet.git.copied_files as copying
+from fleet.git.copied_files import copy_in
 from repositories import commit, make_repository
 
 
@@ -125,4 +125,4 @@ def test_worktreeinclude_copies_the_ignored_files_that_it_names(top: Path, here:
 
 def test_nothing_is_copied_when_no_files_are_named(top: Path, here: Path) -> None:
     put(top / ".env")
-    assert copy_in(str(top), str(here), []) == copying.Copied()
+    assert copy_in(str(top), str(here), []) == copying.CopiedFiles()

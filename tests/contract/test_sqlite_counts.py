@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 
 from builders import HOUR, a_task
-from fleet.actions.outlook import Outlook, outlook
+from fleet.actions.control.outlook import Outlook, outlook
 from fleet.assembly import Fleet
 from fleet.core import clock
 from fleet.core.dependency import Edge
 from fleet.home import Home
-from fleet.store.sqlite import SqliteStore
+from fleet.store.sqlite.store import SqliteStore
 
 
 class Watched:

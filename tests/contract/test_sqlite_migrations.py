@@ -17,20 +17,20 @@ from builders import a_task
 from fleet.core.errors import SchemaMismatch, StoreFault
 from fleet.core.filter import Filter
 from fleet.store import named_sql
-from fleet.store.sqlite import SqliteStore
-from fleet.store.sqlite_connection import SCHEMA_VERSION, Connection
+from fleet.store.sqlite.connection import SCHEMA_VERSION, SqliteConnection
+from fleet.store.sqlite.store import SqliteStore
 from needs import require
 from workers.migrate import FIRST, TABLES
 
 WORKERS = Path(__file__).parent.parent / "workers"
 LAST = FIRST + 4
 
-MAKE = "import sys; from fleet.store.sqlite import SqliteStore; SqliteStore(sys.argv[1], make=True).config.all()"
+MAKE = "import sys; from fleet.store.sqlite.store import SqliteStore; SqliteStore(sys.argv[1], make=True).config.all()"
 READ_AS_NOBODY = """
 import os, sys
 from fleet.core.errors import FleetError
 from fleet.core.filter import Filter
-from fleet.store.sqlite import SqliteStore
+from fleet.store.sqlite.store import SqliteStore
 os.setgid(65534); os.setuid(65534)
 try:
     store = SqliteStore(sys.argv[1])
@@ -188,7 +188,7 @@ def test_two_upgrades_at_once_run_each_step_once(tmp_path: Path) -> None:
 
 def test_failed_step_leaves_the_version_before_it(tmp_path: Path) -> None:
     path = tmp_path / "fleet.db"
-    connection = Connection(str(path), make=True)
+    connection = SqliteConnection(str(path), make=True)
     with pytest.raises(StoreFault, match="the database refused"):
         good = (FIRST, f"create table step_{FIRST}_0 (x)")
         connection.migrate([good, (FIRST + 1, f"create table step_{FIRST + 1}_0 (x); create nonsense")])
@@ -207,7 +207,7 @@ def test_file_is_created_again_when_its_creation_was_killed(tmp_path: Path) -> N
 
 def test_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "fleet.db"
-    connection = Connection(str(path), make=True)
+    connection = SqliteConnection(str(path), make=True)
     connection.migrate([(SCHEMA_VERSION + 1, "create table later (x)")])
     connection.close()
     for make in (False, True):
@@ -223,7 +223,7 @@ def test_older_schema_is_refused_with_a_hint_to_upgrade(
 ) -> None:
     path = tmp_path / "fleet.db"
     SqliteStore(str(path), make=True).close()
-    monkeypatch.setattr("fleet.store.sqlite_connection.SCHEMA_VERSION", SCHEMA_VERSION + 1)
+    monkeypatch.setattr("fleet.store.sqlite.connection.SCHEMA_VERSION", SCHEMA_VERSION + 1)
     with pytest.raises(SchemaMismatch, match=f"needs {SCHEMA_VERSION + 1}") as refused:
         SqliteStore(str(path), make=make)
     assert "fleet run" in refused.value.hint

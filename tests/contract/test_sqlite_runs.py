@@ -8,7 +8,7 @@ import pytest
 
 from contract.store_builders import a_claim, a_question, a_run
 from fleet.core.task import Verdict
-from fleet.store.sqlite import SqliteStore
+from fleet.store.sqlite.store import SqliteStore
 
 NORMAL, FULL = 1, 2
 

@@ -20,8 +20,8 @@ from fleet.home import Home
 from fleet.store import named_sql
 from fleet.store.sql.accounts import MOST_TOKENS
 from fleet.store.sql.rows import task_values
-from fleet.store.sqlite import SqliteStore
-from fleet.store.sqlite_connection import SCHEMA_VERSION
+from fleet.store.sqlite.connection import SCHEMA_VERSION
+from fleet.store.sqlite.store import SqliteStore
 from program import Program
 from supervised import Supervised, wait_for
 
@@ -63,7 +63,7 @@ def newer_fleet(old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     (folder / "sqlite" / f"{NEW - 1:04}_mood.sql").write_text(ADD_A_COLUMN, "utf-8")
     (folder / "sqlite" / f"{NEW:04}_anew.sql").write_text(BUILD_ANEW, "utf-8")
     monkeypatch.setattr(named_sql, "FOLDER", str(folder))
-    monkeypatch.setattr("fleet.store.sqlite_connection.SCHEMA_VERSION", NEW)
+    monkeypatch.setattr("fleet.store.sqlite.connection.SCHEMA_VERSION", NEW)
 
 
 def made_with(path: Path, steps: int) -> apsw.Connection:
@@ -193,7 +193,7 @@ def test_upgrades_at_once_run_each_step_once(old: Path, newer_fleet: None) -> No
             "import sys",
             "from fleet.store import named_sql, sqlite_connection",
             f"named_sql.FOLDER = {named_sql.FOLDER!r}; sqlite_connection.SCHEMA_VERSION = {NEW}",
-            "from fleet.store.sqlite import SqliteStore",
+            "from fleet.store.sqlite.store import SqliteStore",
             "SqliteStore(sys.argv[1], migrate=True).config.all()",
         )
     )

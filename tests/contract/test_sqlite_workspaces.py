@@ -12,13 +12,13 @@ from fleet.core.errors import StoreFault
 from fleet.core.filter import Filter
 from fleet.store import named_sql
 from fleet.store.sql.records import values_of
-from fleet.store.sqlite import SqliteStore
+from fleet.store.sqlite.store import SqliteStore
 
 LEASE = """
 import sys, time
 from fleet.core.errors import BranchTaken
 from fleet.core.workspace import Workspace
-from fleet.store.sqlite import SqliteStore
+from fleet.store.sqlite.store import SqliteStore
 
 path, task, branch = sys.argv[1:]
 store = SqliteStore(path)

@@ -11,7 +11,7 @@ from builders import HOUR, NOON, FakeClock, a_task
 from contract.conftest import STORES
 from fleet.core.filter import Filter, Lane, by_lane
 from fleet.store.base import Store
-from fleet.store.sqlite import SqliteStore
+from fleet.store.sqlite.store import SqliteStore
 
 pytestmark = pytest.mark.bd_in_soak
 

@@ -6,16 +6,16 @@ import apsw
 import pytest
 
 from builders import a_task
-from fleet.core.health import State, Vital
-from fleet.store import sqlite_health
+from fleet.core.health import HealthCheck, HealthState
 from fleet.store.base import Store
-from fleet.store.sqlite import SqliteStore
-from fleet.store.sqlite_health import library
+from fleet.store.sqlite import checks
+from fleet.store.sqlite.checks import library
+from fleet.store.sqlite.store import SqliteStore
 
 
-def worst(store: Store, name: str) -> Vital:
+def worst(store: Store, name: str) -> HealthCheck:
     """Return the worst report with this name."""
-    order = (State.WRONG, State.WARNING, State.OK)
+    order = (HealthState.WRONG, HealthState.WARNING, HealthState.OK)
     return min((each for each in store.health() if each.name == name), key=lambda each: order.index(each.state))
 
 
@@ -23,7 +23,7 @@ def test_health_of_a_sound_queue_is_ok_and_changes_nothing(store: Store) -> None
     task = a_task()
     store.tasks.add(task)
     found = store.health()
-    assert found and all(each.state == State.OK and each.fact and not each.remedy for each in found)
+    assert found and all(each.state == HealthState.OK and each.fact and not each.remedy for each in found)
     assert store.tasks.get(task.id) == task
     assert not store.was_moved()
 
@@ -56,8 +56,8 @@ def test_damaged_page_is_reported_with_a_remedy(path: Path, page: int) -> None:
     path.write_bytes(data)
     store = SqliteStore(str(path))
     found = worst(store, "integrity")
-    assert found.state == State.WRONG and "fleet restore" in found.remedy
-    assert sum(each.name == "integrity" for each in store.health()) <= sqlite_health.SHOWN
+    assert found.state == HealthState.WRONG and "fleet restore" in found.remedy
+    assert sum(each.name == "integrity" for each in store.health()) <= checks.SHOWN
     store.close()
 
 
@@ -77,15 +77,19 @@ def test_unexpected_journal_mode_is_reported(path: Path) -> None:
     connection.close()
     store = SqliteStore(str(path))
     found = worst(store, "journal")
-    assert (found.state, "delete" in found.fact, "journal_mode = wal" in found.remedy) == (State.WRONG, True, True)
+    assert (found.state, "delete" in found.fact, "journal_mode = wal" in found.remedy) == (
+        HealthState.WRONG,
+        True,
+        True,
+    )
     store.close()
 
 
 def test_log_that_cannot_be_checkpointed_is_reported(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = filled(path)
-    monkeypatch.setattr(sqlite_health, "LARGEST_LOG_MB", 0)
+    monkeypatch.setattr(checks, "LARGEST_LOG_MB", 0)
     found = worst(store, "journal")
-    assert found.state == State.WARNING and "MB" in found.fact and found.remedy
+    assert found.state == HealthState.WARNING and "MB" in found.fact and found.remedy
     store.close()
 
 

@@ -12,8 +12,8 @@ from builders import HOUR, MINUTE, NOON, FakeClock
 from contract.store_builders import a_question
 from fleet.core.errors import AlreadyAnswered, QuestionNotFound
 from fleet.store.base import Store
-from fleet.store.postgres import PostgresStore
-from fleet.store.sqlite import SqliteStore
+from fleet.store.postgres.store import PostgresStore
+from fleet.store.sqlite.store import SqliteStore
 
 pytestmark = pytest.mark.bd_in_soak
 
@@ -21,7 +21,7 @@ UNICODE = "ünïcode 🚀 \x00 'quoted\" \\ \n end"
 ANSWER = """
 import sys
 from fleet.core.errors import AlreadyAnswered
-from fleet.store.sqlite import SqliteStore
+from fleet.store.sqlite.store import SqliteStore
 store = SqliteStore(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from builders import HOUR, a_comment, a_task, an_edge
-from fleet.actions import rights
-from fleet.actions.bounds import DEEPEST
-from fleet.actions.rights import FREE, RestrictedPort, RestrictedStore, as_seen_by
+from fleet.actions.tasks import rights
+from fleet.actions.tasks.bounds import DEEPEST
+from fleet.actions.tasks.rights import FREE, RestrictedPort, RestrictedStore, as_seen_by
 from fleet.assembly import Fleet
 from fleet.core.errors import BadInput, IllegalMove, TaskNotFound
 from fleet.core.filter import Filter, Lane
@@ -21,8 +21,8 @@ from fleet.core.task import Caller, Claim, Status, Verdict
 from fleet.home import Home
 from fleet.store.base import SqlConfig, Store
 from fleet.store.sql.claims import SqlClaims
+from fleet.store.sql.messages import SqlTokens
 from fleet.store.sql.tasks import SqlComments, SqlEdges, SqlTasks
-from fleet.store.sql.tokens import SqlTokens
 from repositories import make_repository, run_git
 
 pytestmark = pytest.mark.bd_in_soak

@@ -9,8 +9,8 @@ import pytest
 from builders import HOUR, MINUTE, NOON, FakeClock, a_task, an_edge
 from fleet.core.dependency import PARENT_CHILD, Edge
 from fleet.core.filter import SORTS, Filter
-from fleet.core.flow import BY_HAND, CUT_SHORT, NOT_BEGUN
 from fleet.core.task import NOT_WORK, Task
+from fleet.core.workflow import BY_HAND, CUT_SHORT, NOT_BEGUN
 from fleet.store.base import Store
 
 pytestmark = pytest.mark.bd_in_soak

@@ -7,7 +7,7 @@ import pytest
 from builders import HOUR, MINUTE, NOON
 from contract.store_builders import a_result
 from fleet.core.errors import WorkflowNotFound
-from fleet.core.flow import StageOf, Workflow
+from fleet.core.workflow import StageOf, Workflow
 from fleet.store.base import Store
 
 pytestmark = pytest.mark.bd_in_soak

@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
+from fleet.agents.base import LaunchSpec
+from fleet.agents.headless import NAMESPACE, WEAK, namespace_command
+from fleet.agents.tmux import TerminalAgent, TmuxLauncher
+from fleet.agents.tmux_command import attach_argv, call, capture, has_tmux, kill_session, sessions
 from fleet.core.errors import FleetError
-from fleet.launchers.base import LaunchSpec
-from fleet.launchers.headless import NAMESPACE, WEAK, namespace_command
-from fleet.launchers.terminal_agent import TerminalAgent
-from fleet.launchers.tmux import TmuxLauncher
-from fleet.launchers.tmux_command import attach_argv, call, capture, has_tmux, kill_session, sessions
 from launching import a_token, asynchronous, living, printed, read, scripted, soon, tmux_socket, until
 from needs import require
 

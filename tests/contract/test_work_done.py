@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.workspaces.work_done import (
+from fleet.git.work_done import (
     begun_at,
     count_commits,
     file_changes,

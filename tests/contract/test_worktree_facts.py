@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from fleet.core.errors import BadInput, BranchInUse
+from fleet.git import worktree
+from fleet.git.process import GitFault
+from fleet.git.repository import find_repository
+from fleet.git.view import View
 from fleet.home import Home
-from fleet.workspaces import worktree
-from fleet.workspaces.git import GitFault
-from fleet.workspaces.repository import find_repository
-from fleet.workspaces.view import View
 from repositories import branches, commit, run_git
 from workplaces import Place
 

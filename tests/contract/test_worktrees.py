@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from fleet.core.errors import BadInput, BranchInUse, FleetError, RepositoryBusy
-from fleet.workspaces import worktree
-from fleet.workspaces.deleting import NotDeleted
+from fleet.git import worktree
+from fleet.git.untrusted_folders import NotDeleted
 from repositories import big_repository, branches, commit, run_git, worktrees
 from workplaces import Place
 

@@ -4,13 +4,13 @@ import os
 import subprocess
 from pathlib import Path
 
+from fleet.git.repository import Repository, find_repository
+from fleet.git.save.worktree import SavedWork, save
+from fleet.git.untrusted_folders import delete
+from fleet.git.view import View
+from fleet.git.worktree_place import WorktreePlace
+from fleet.git.worktree_records import admin_of
 from fleet.home import Home
-from fleet.workspaces.admin import admin_of
-from fleet.workspaces.deleting import delete
-from fleet.workspaces.place import Place
-from fleet.workspaces.repository import Repository, find_repository
-from fleet.workspaces.saving import Saved, save
-from fleet.workspaces.view import View
 from repositories import IDENTITY, make_repository, run_git
 
 BRANCH = "fix-it"
@@ -40,9 +40,9 @@ class Scene:
         assert found is not None
         return Path(found)
 
-    def place(self, **changes: object) -> Place:
+    def place(self, **changes: object) -> WorktreePlace:
         admin = admin_of(self.repository, str(self.work))
-        return Place(path=str(self.work), branch=BRANCH, admin=admin).replace(**changes)
+        return WorktreePlace(path=str(self.work), branch=BRANCH, admin=admin).replace(**changes)
 
     def git(self, *words: str, check: bool = True) -> str:
         """Run git as the agent does. Return its output."""
@@ -51,7 +51,9 @@ class Scene:
     def tip(self) -> str:
         return run_git(self.top, "rev-parse", f"refs/heads/{BRANCH}")
 
-    def save(self, place: Place | None = None, *, max_ignored_mb: int = 8, with_ignored: bool = True) -> Saved:
+    def save(
+        self, place: WorktreePlace | None = None, *, max_ignored_mb: int = 8, with_ignored: bool = True
+    ) -> SavedWork:
         place = place or self.place()
         return save(
             *(self.home, self.view, place), "fleet-1", 1, max_ignored_mb=max_ignored_mb, with_ignored=with_ignored
@@ -72,7 +74,7 @@ class Scene:
         done = subprocess.run(["sh", "-c", command], cwd=self.folder, env=env, capture_output=True, check=False)
         assert done.returncode == 0, done.stderr.decode()
 
-    def bring_back(self, saved: Saved) -> Path:
+    def bring_back(self, saved: SavedWork) -> Path:
         """Remove the worktree and run each printed command. Return the folder with the restored files."""
         self.remove()
         for command in saved.commands:

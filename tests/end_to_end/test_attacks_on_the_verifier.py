@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from fleet.agents.base import LaunchSpec, SandboxSpec
+from fleet.agents.headless import HeadlessLauncher, namespace_command
 from fleet.core.verification import Verification
-from fleet.launchers.base import Apart, LaunchSpec
-from fleet.launchers.headless import HeadlessLauncher, namespace_command
 from launching import a_token, living, printed, until
 from needs import require
 from repositories import run_git
@@ -271,7 +271,7 @@ def test_checkouts_are_hidden_from_other_agents_that_rewrite_them(project: Proje
         argv=(sys.executable, "-I", "-c", textwrap.dedent(daemon)),
         env={"PATH": os.environ["PATH"]},
         cwd=str(project.top),
-        apart=Apart(hidden=(str(verify),)),
+        apart=SandboxSpec(hidden=(str(verify),)),
     )
 
     async def attack() -> Verification:

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from fleet.core.filter import Filter, Lane
-from fleet.store.sqlite import SqliteStore
+from fleet.store.sqlite.store import SqliteStore
 from program import Program
 
 DROP = "'; drop table tasks;--"

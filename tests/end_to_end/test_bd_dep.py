@@ -8,7 +8,7 @@ import pytest
 
 from builders import a_task
 from fleet.core.dependency import Edge
-from fleet.store.sqlite import SqliteStore
+from fleet.store.sqlite.store import SqliteStore
 from program import Program, Result
 
 DROP = "'; drop table tasks;--"

@@ -8,7 +8,7 @@ import pytest
 
 from fleet.core.filter import Lane
 from fleet.core.task import Caller, Claim, Status, Verdict
-from fleet.store.sqlite import SqliteStore
+from fleet.store.sqlite.store import SqliteStore
 from program import Program
 
 TTL = timedelta(minutes=5)

@@ -12,14 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from builders import NOON, FakeClock, a_task, an_edge
-from fleet.actions.interchange import import_lines
-from fleet.actions.jsonl import LONGEST_LINE
+from fleet.actions.tasks.interchange import import_lines
+from fleet.actions.tasks.jsonl import LONGEST_LINE
 from fleet.cli.bd.export import lines
 from fleet.core.dependency import WELL_KNOWN
 from fleet.core.errors import BadInput
 from fleet.core.task import CATEGORIES, SPEC_FIELDS, TYPES, Comment, Task
 from fleet.store.base import Store
-from fleet.store.sqlite import SqliteStore
+from fleet.store.sqlite.store import SqliteStore
 from program import Program
 from stores import open_queue
 

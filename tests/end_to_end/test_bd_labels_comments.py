@@ -7,7 +7,7 @@ import pytest
 
 from builders import NOON
 from fleet.core.task import Comment
-from fleet.store.sqlite import SqliteStore
+from fleet.store.sqlite.store import SqliteStore
 from program import Program
 
 DROP = "'; drop table tasks;--"

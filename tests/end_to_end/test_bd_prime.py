@@ -10,7 +10,7 @@ from fleet.cli.bd.prime import GUIDE
 from fleet.cli.bd.verbs import VERBS, find_verb
 from fleet.core.filter import Lane
 from fleet.core.task import Caller
-from fleet.store.sqlite import SqliteStore
+from fleet.store.sqlite.store import SqliteStore
 from program import Program
 
 

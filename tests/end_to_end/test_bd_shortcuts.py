@@ -10,7 +10,7 @@ import pytest
 from builders import HOUR
 from fleet.core.filter import Filter, Lane
 from fleet.core.patch import Patch
-from fleet.store.sqlite import SqliteStore
+from fleet.store.sqlite.store import SqliteStore
 from program import Program
 
 DROP = "'; drop table tasks;--"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fleet.actions.versions import read_version, versions
+from fleet.actions.control.coders import read_version, versions
 from fleet.core.jsontext import encode
 from fleet.core.task import Status, Verdict
 from live_runs import Records, records
@@ -131,7 +131,7 @@ def test_read_version_returns_the_first_dotted_number_or_the_first_line(said: st
 
 
 def test_versions_ignores_a_program_that_prints_endlessly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fleet.actions.versions.ANSWER_SECONDS", 3600.0)
+    monkeypatch.setattr("fleet.actions.control.coders.ANSWER_SECONDS", 3600.0)
     program = tmp_path / "program"
     program.write_text("#!/bin/sh\nexec yes 1.2.3\n")
     program.chmod(0o755)

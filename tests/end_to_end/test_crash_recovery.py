@@ -23,10 +23,10 @@ UNHURRIED = "supervisor.claim_seconds=3600"
 STEPS = [
     ("fleet.store.sql.claims", "SqlClaims", "acquire"),
     ("fleet.store.sql.runs", "SqlRuns", "begin"),
-    ("fleet.store.sql.tokens", "SqlTokens", "issue"),
-    ("fleet.engine.folder", "TaskFolder", "write_task_json"),
-    ("fleet.launchers.starter", "Starter", "hand_over"),
-    ("fleet.launchers.shim_client", "ShimAgent", "reach"),
+    ("fleet.store.sql.messages", "SqlTokens", "issue"),
+    ("fleet.supervisor.task_folder", "TaskFolder", "write_task_json"),
+    ("fleet.agents.headless", "Starter", "hand_over"),
+    ("fleet.agents.shim_client", "ShimAgent", "reach"),
     ("fleet.store.sql.runs", "SqlRuns", "fold_all"),
     ("fleet.store.sql.runs", "SqlRuns", "end"),
     ("fleet.store.sql.claims", "SqlClaims", "settle"),
@@ -103,7 +103,7 @@ def test_kill_at_any_step_of_a_run_is_recovered(home: Supervised, step: tuple[st
 def test_repeated_kills_before_an_agent_started_block_no_task(home: Supervised) -> None:
     """No agent counts as vanished if none was started, however often the supervisor is killed."""
     key = home.create("ok")
-    home.fleet.env["CRASH"] = "fleet.launchers.starter:Starter:hand_over:before:1"
+    home.fleet.env["CRASH"] = "fleet.agents.headless:Starter:hand_over:before:1"
     for _ in range(6):
         home.spawn()
         wait_for(lambda: ended(home), "the kill", home.describe)

@@ -7,7 +7,7 @@ import shutil
 from datetime import timedelta
 
 from builders import a_task
-from fleet.engine.single import Single
+from fleet.supervisor.lock import Single
 from live_runs import Records, records
 from program import Program
 from repositories import make_repository

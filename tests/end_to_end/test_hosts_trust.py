@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fleet.store.postgres import PostgresStore
+from fleet.store.postgres.store import PostgresStore
 from postgres import server
 from program import Program
 from repositories import commit, make_repository, run_git

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from builders import a_task
-from fleet.actions import workers
+from fleet.actions.workers import workers
 from fleet.assembly import open_fleet
 from fleet.core.jsontext import encode
 from fleet.core.run import Ending, Run

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from fleet.actions.merge_queue import turn
+from fleet.actions.merge.records import turn
 from fleet.core.filter import Filter, Lane
 from fleet.core.task import Caller
 from fleet.core.workspace import Workspace
-from fleet.workspaces.landed import landed_in, moved_by_fleet
-from fleet.workspaces.repository import find_repository
-from fleet.workspaces.view import View
+from fleet.git.repository import find_repository
+from fleet.git.view import View
+from fleet.git.work_done import landed_in, moved_by_fleet
 from merges import VERIFY, Merges, branch_with, fingerprint, left_out, merged, status
 from program import Program
 from repositories import commit, run_git

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.workspaces.repository import find_repository, locked
+from fleet.git.repository import find_repository, locked
 from merges import Merges, merged
 from program import Program
 from repositories import run_git

@@ -4,7 +4,7 @@ gauges."""
 import json
 from typing import Any
 
-from fleet.config.price_table import made_on
+from fleet.settings.price_table import made_on
 from supervised import Supervised, home
 
 __all__ = ["home"]

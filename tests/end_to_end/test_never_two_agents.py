@@ -10,7 +10,7 @@ from contextlib import closing
 
 import pytest
 
-from fleet.launchers.shim_call import pid_of
+from fleet.agents.shim_link import pid_of
 from supervised import Supervised, environment, home, wait_for
 
 __all__ = ["home"]

@@ -12,13 +12,13 @@ import pytest
 import beads
 from builders import HOUR, a_task
 from fleet.assembly import open_fleet
-from fleet.config.queue import SQLITE
 from fleet.core.errors import QueueMoved
 from fleet.core.filter import Filter, Lane
 from fleet.core.task import Caller
 from fleet.home import Home
-from fleet.store import moving
-from fleet.store.sqlite import SqliteStore
+from fleet.settings.queue import SQLITE
+from fleet.store import transfer
+from fleet.store.sqlite.store import SqliteStore
 from postgres import server
 from program import Program
 from supervised import Supervised, wait_for
@@ -45,7 +45,7 @@ def home(fleet: Program) -> Program:
 
 def contents(home: Program, queue: str | None = None) -> dict[str, Any]:
     with open_fleet(Home(home.env["FLEET_HOME"]), queue=queue) as fleet:
-        return {name: found for name, found in moving.contents(fleet.store.connection).items()}
+        return {name: found for name, found in transfer.contents(fleet.store.connection).items()}
 
 
 def shown(home: Program) -> list[dict[str, Any]]:
@@ -113,7 +113,7 @@ def test_queue_moves_to_beads_and_back_whole(home: Program, version: str) -> Non
 def test_killed_move_is_resumed(home: Program) -> None:
     url = server().make_database()
     with open_fleet(Home(home.env["FLEET_HOME"])) as fleet, fleet.store.atomic():
-        for number in range(3 * moving.PART):
+        for number in range(3 * transfer.PART):
             fleet.store.tasks.add(a_task(id=f"many-{number:05}"))
     before = contents(home)
     process = subprocess.Popen(

@@ -13,16 +13,16 @@ from fleet.core.host import Host
 from program import Program
 
 #: Points where a move is killed: while copying, while comparing, after the copy, and before and after the seal.
-COPYING = ("fleet.store.moving:_put_part", "after", 2)
-COMPARING = ("fleet.store.moving:_mended", "after", 3)
-COPIED = ("fleet.store.moving:finish", "before", 1)
-FINISHED = ("fleet.store.moving:seal", "before", 1)
-SEALED = ("fleet.store.moving:let_go", "before", 1)
-LET_GO = ("fleet.actions.queue_moving:_switch", "before", 1)
+COPYING = ("fleet.store.transfer:_put_part", "after", 2)
+COMPARING = ("fleet.store.transfer:_mended", "after", 3)
+COPIED = ("fleet.store.transfer:finish", "before", 1)
+FINISHED = ("fleet.store.transfer:seal", "before", 1)
+SEALED = ("fleet.store.transfer:let_go", "before", 1)
+LET_GO = ("fleet.actions.control.queue_move:_switch", "before", 1)
 #: Points around bd's import: before, after, and once the result was checked.
-NAMED = ("fleet.store.beads_filling:_import", "before", 1)
-IMPORTED = ("fleet.store.beads_filling:_import", "after", 1)
-FILLED = ("fleet.store.beads_filling:fill", "after", 1)
+NAMED = ("fleet.beads.filling:_import", "before", 1)
+IMPORTED = ("fleet.beads.filling:_import", "after", 1)
+FILLED = ("fleet.beads.filling:fill", "after", 1)
 
 UNSEALED = [
     ("sqlite", "postgresql", COPYING),

@@ -18,7 +18,7 @@ from builders import a_task
 from fleet.core.errors import StoreFault
 from fleet.core.filter import Filter
 from fleet.core.task import Task
-from fleet.store.sqlite import SqliteStore
+from fleet.store.sqlite.store import SqliteStore
 from needs import require
 
 WORKERS = Path(__file__).parent.parent / "workers"

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from fleet.agents import shim_client
+from fleet.agents.headless import NAMESPACE, WEAK, HeadlessLauncher, namespace_command
+from fleet.agents.shim_client import ShimAgent
 from fleet.core.errors import FleetError
-from fleet.launchers import shim_client
-from fleet.launchers.headless import NAMESPACE, WEAK, HeadlessLauncher, namespace_command
-from fleet.launchers.shim_client import ShimAgent
 from launching import AGENT, a_token, asynchronous, living, read, scripted, soon, until
 from needs import require
 
@@ -291,12 +291,12 @@ async def test_shim_that_cannot_start_reports_the_cause(launcher: HeadlessLaunch
 
 
 def test_shim_imports_only_a_small_part_of_the_standard_library() -> None:
-    look = "import sys; sys.path.append(sys.argv[1]); import fleet.launchers.shim.{}; print(*sys.modules)"
+    look = "import sys; sys.path.append(sys.argv[1]); import fleet.agents.shim.{}; print(*sys.modules)"
     for module, most in (("program", 46), ("weak", 61), ("terminal", 49), ("starter", 80)):
         command = [sys.executable, "-I", "-S", "-c", look.format(module), str(SRC)]
         loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
         ours = {name for name in loaded if name.startswith("fleet")}
-        assert {name for name in ours if not name.startswith("fleet.launchers.shim")} == {"fleet", "fleet.launchers"}
+        assert {name for name in ours if not name.startswith("fleet.agents.shim")} == {"fleet", "fleet.launchers"}
         assert {name.partition(".")[0] for name in loaded} - {"fleet"} <= sys.stdlib_module_names | {"__main__"}
         assert len(loaded) <= most, loaded
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from fleet.agents.headless import HeadlessLauncher
 from fleet.core.errors import FleetError
-from fleet.launchers.headless import HeadlessLauncher
 from launching import asynchronous, read, scripted, soon, until
 from needs import require
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.launchers.headless import HeadlessLauncher
+from fleet.agents.headless import HeadlessLauncher
 from launching import a_token, asynchronous, living, read, scripted, soon, until
 
 TESTS = Path(__file__).parents[1]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from fleet.launchers.headless import NAMESPACE, WEAK, namespace_command
-from fleet.launchers.tmux import TmuxLauncher
-from fleet.launchers.tmux_command import has_tmux, sessions
+from fleet.agents.headless import NAMESPACE, WEAK, namespace_command
+from fleet.agents.tmux import TmuxLauncher
+from fleet.agents.tmux_command import has_tmux, sessions
 from launching import a_token, asynchronous, living, scripted, soon, tmux_socket, until
 from needs import require
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from fleet.agents.base import LaunchSpec
+from fleet.agents.headless import NAMESPACE, WEAK, HeadlessLauncher, namespace_command
 from fleet.core.errors import FleetError
-from fleet.launchers.base import LaunchSpec
-from fleet.launchers.headless import NAMESPACE, WEAK, HeadlessLauncher, namespace_command
 from launching import a_token, asynchronous, living, read, scripted, soon, until
 from needs import require
 

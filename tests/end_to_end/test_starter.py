@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from fleet.agents.base import SandboxSpec
+from fleet.agents.headless import NAMESPACE, WEAK, HeadlessLauncher, namespace_command
+from fleet.agents.shim_client import ShimAgent
 from fleet.core.errors import FleetError
-from fleet.launchers.base import Apart
-from fleet.launchers.headless import NAMESPACE, WEAK, HeadlessLauncher, namespace_command
-from fleet.launchers.shim_client import ShimAgent
 from launching import a_token, asynchronous, living, read, scripted, soon, until
 from needs import require
 
@@ -95,10 +95,10 @@ def agent_folder(agent: ShimAgent) -> str:
 
 
 @pytest.mark.parametrize("containment", [NAMESPACE, WEAK])
-@pytest.mark.parametrize("apart", [None, Apart(hidden=("/no/such/place",))])
+@pytest.mark.parametrize("apart", [None, SandboxSpec(hidden=("/no/such/place",))])
 @asynchronous
 async def test_forked_shim_equals_one_that_was_started_alone(
-    tmp_path: Path, mark: str, containment: str, apart: Apart | None
+    tmp_path: Path, mark: str, containment: str, apart: SandboxSpec | None
 ) -> None:
     require(containment == WEAK or namespace_command(), "PID namespaces")
     agents, inside = [], []

@@ -13,8 +13,8 @@ import pytest
 from fleet.assembly import open_fleet
 from fleet.core.run import BY_TOOL, Message, Question, Run
 from fleet.core.task import Caller, Status, Verdict
-from fleet.engine.telling import AUTHOR
 from fleet.home import Home
+from fleet.supervisor.collision_radar import AUTHOR
 from live_runs import Records, in_background, records
 from supervised import Supervised, home, wait_for
 

@@ -17,8 +17,8 @@ import pytest
 
 from builders import FakeClock
 from fleet.core.redaction import Redactor
-from fleet.engine import logs
 from fleet.home import Home
+from fleet.supervisor import logs
 from supervised import Supervised, commands, home, wait_for
 
 __all__ = ["home"]

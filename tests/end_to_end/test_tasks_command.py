@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from fleet.engine.single import Single
+from fleet.supervisor.lock import Single
 from live_runs import Records, records
 from program import Program
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from fleet.assembly import open_fleet
-from fleet.config import load
-from fleet.engine.trusting import changed_repository, untrusted_commands
+from fleet.git.repository import find_repository
 from fleet.home import Home
-from fleet.workspaces.repository import find_repository
+from fleet.settings import load
+from fleet.supervisor.trust import changed_repository, untrusted_commands
 from program import Program
 from repositories import make_repository
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import needs
-from fleet.actions.updates import PIP, PIPX, UV, UV_TOOL, Installation, commands, installed_extras, judge
+from fleet.actions.control.update import PIP, PIPX, UV, UV_TOOL, Installation, commands, installed_extras, judge
 from fleet.core.errors import FleetError
 from fleet.core.task import Caller
 from live_runs import Records, records

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import fleet.store
-from fleet.store.sqlite_connection import SCHEMA_VERSION
+from fleet.store.sqlite.connection import SCHEMA_VERSION
 from needs import require
 from projects import at_work_on, orders, use_shell_coder
 from repositories import run_git

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from builders import a_task
-from fleet.config import Settings
+from fleet.agents.headless import WEAK, HeadlessLauncher, namespace_command
 from fleet.core.rules import Rules
-from fleet.core.verification import Verification, Wanted
-from fleet.engine.environment import verify_environment
-from fleet.engine.verifying import Room, verify, wanted_by
+from fleet.core.verification import Verification, VerifyRequest
+from fleet.git.clean_checkout import sweep
 from fleet.home import Home
-from fleet.launchers.headless import WEAK, HeadlessLauncher, namespace_command
-from fleet.workspaces.checkout import sweep
+from fleet.proof.verify.commit import VerifyFolders, verify, wanted_by
+from fleet.settings import Settings
+from fleet.supervisor.run.environment import verify_environment
 from launching import a_token, living, until
 from needs import require
 from repositories import run_git
@@ -144,8 +144,8 @@ def test_verification_can_be_stopped(project: Project) -> None:
     assert not project.checkout.exists()
 
 
-async def _verify(project: Project, tip: str, command: str, room: Room) -> Verification:
-    wanted = Wanted(command=command)
+async def _verify(project: Project, tip: str, command: str, room: VerifyFolders) -> Verification:
+    wanted = VerifyRequest(command=command)
     return await verify(project.launcher, project.view, wanted, room, commit=tip, base=project.base)
 
 

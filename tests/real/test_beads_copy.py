@@ -11,12 +11,12 @@ import pytest
 
 import beads
 from builders import HOUR, NOON, FakeClock, a_comment, a_task, an_edge
+from fleet.beads import folder as beads_folder
+from fleet.beads.store import BeadsStore
 from fleet.core import clock
 from fleet.core.errors import ClaimLost
 from fleet.core.filter import Filter, Lane
 from fleet.core.task import Verdict
-from fleet.store import beads_folder
-from fleet.store.beads import BeadsStore
 
 TTL = 2 * HOUR
 

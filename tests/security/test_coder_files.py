@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from fleet import coders
-from fleet.config import load
-from fleet.engine.coder_files import MOST_FILES, files_for, patterns_of
 from fleet.home import Home
+from fleet.settings import load
+from fleet.supervisor.coder_files import MOST_FILES, files_for, patterns_of
 from program import Program
 from projects import orders, use_shell_coder
 from repositories import commit, run_git

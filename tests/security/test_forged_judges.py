@@ -9,8 +9,8 @@ import pytest
 
 from corpus.case import MEND, Case, bash, commit, honest, step
 from corpus.playing import Stage
-from fleet.engine.verify import reach
-from fleet.engine.verify.reach import Asked
+from fleet.proof.verify import reach
+from fleet.proof.verify.reach import VerifyInputs
 from program import Result
 
 PYTEST = "#!/bin/sh\necho '1 passed in 0.1s'\n"
@@ -23,11 +23,11 @@ def write(path: Path, text: str = "x\n") -> Path:
     return path
 
 
-def told(asked: Asked, before: str) -> str:
+def told(asked: VerifyInputs, before: str) -> str:
     return "; ".join(reach.changed(asked, before, began(asked)).doubts)
 
 
-def began(asked: Asked) -> float:
+def began(asked: VerifyInputs) -> float:
     """Return a time just before the newest file that a test wrote."""
     return max(each.stat().st_ctime for each in Path(asked.directory).rglob("*")) - 0.001
 
@@ -38,7 +38,7 @@ def test_planted_programs_and_files_are_named(tmp_path: Path) -> None:
         write(top / name, PYTEST)
     write(tools / "check", f"#!{sys.executable}\n")
     path = f"{tools}:{top}/.venv/bin:/usr/bin:/bin"
-    asked = Asked("X=1 timeout 5 check && pytest -q", path, str(top), str(tmp_path / "home" / "verify"))
+    asked = VerifyInputs("X=1 timeout 5 check && pytest -q", path, str(top), str(tmp_path / "home" / "verify"))
     plants: tuple[Callable[[], Path], ...] = (
         lambda: write(top / ".venv/bin/pytest", "#!/bin/sh\ntrue\n"),
         lambda: write(top / ".venv/lib/new.pth"),
@@ -63,7 +63,9 @@ def test_planted_programs_and_files_are_named(tmp_path: Path) -> None:
     before = reach.mark(asked)
     assert write(tools / "env").name in told(asked, before), "it is run in place of another that has this name"
     before = reach.mark(asked)
-    assert reach.changed(asked._replace(path="/bin"), before, began(asked)) == reach.Changed(), "of another supervisor"
+    assert reach.changed(asked._replace(path="/bin"), before, began(asked)) == reach.InputDifferences(), (
+        "of another supervisor"
+    )
     new = write(tools / "pytest", PYTEST)
     assert f"is {new} now" in told(asked, before)
 
@@ -75,7 +77,7 @@ def test_ordinary_changes_beside_a_run_cause_no_doubt(tmp_path: Path) -> None:
     store = write(tmp_path / "store" / "shared.py")
     os.link(store, top / ".venv/lib/shared.py")
     write(tools / "check")
-    asked = Asked("check > /tmp/x.log", f"{tools}:/usr/bin:/bin", str(top), str(tmp_path / "home" / "verify"))
+    asked = VerifyInputs("check > /tmp/x.log", f"{tools}:/usr/bin:/bin", str(top), str(tmp_path / "home" / "verify"))
     before = reach.mark(asked)
     write(top / "src/a.py", "the user's own work")
     write(top / "target/debug/x")
@@ -86,9 +88,9 @@ def test_ordinary_changes_beside_a_run_cause_no_doubt(tmp_path: Path) -> None:
         (tools / "sh").unlink(missing_ok=True)
         (tools / "sh").symlink_to("/bin/sh")
         before = reach.mark(asked) if again == 0 else before
-    assert reach.changed(asked, before, 0) == reach.Changed()
+    assert reach.changed(asked, before, 0) == reach.InputDifferences()
     write(top / ".venv/lib/__pycache__/x.cpython-311.pyc")
-    assert reach.changed(asked, before, 0) == reach.Changed(bytecode=True)
+    assert reach.changed(asked, before, 0) == reach.InputDifferences(bytecode=True)
     assert reach.changed(asked._replace(command="check -I"), reach.mark(asked), 0).doubts == ()
 
 
@@ -98,7 +100,7 @@ def test_folder_with_too_many_files_is_reported_as_not_compared(
     monkeypatch.setattr(reach, "MOST_FILES", 3)
     for number in range(5):
         write(tmp_path / "top/node_modules" / str(number))
-    asked = Asked("true", "/usr/bin:/bin", str(tmp_path / "top"), str(tmp_path / "home" / "verify"))
+    asked = VerifyInputs("true", "/usr/bin:/bin", str(tmp_path / "top"), str(tmp_path / "home" / "verify"))
     found = reach.changed(asked, reach.mark(asked), 0)
     assert not found.doubts and "too many files" in found.notes[0]
     for number in range(3):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fleet.engine.scope import primary
-from fleet.workspaces.view import PLANTED, View
+from fleet.git.view import PLANTED, View
+from fleet.proof.scope import primary
 from repositories import commit, make_repository, run_git
 from workplaces import Place
 

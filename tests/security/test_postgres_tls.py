@@ -12,9 +12,8 @@ import pytest
 
 import needs
 from campaign.network import Network, can_be_had
-from fleet.core.health import State
-from fleet.store.postgres_link import connect
-from fleet.store.postgres_tls import describe, in_force, required
+from fleet.core.health import HealthState
+from fleet.store.postgres.link import connect, describe, in_force, required
 from postgres import Server, server
 from program import Program
 
@@ -107,7 +106,7 @@ def test_reported_encryption_is_that_of_the_connection(tmp_path: Path) -> None:
             (f"?sslmode=verify-full&sslrootcert={trusted}", "TLS, with the server's certificate and name verified"),
         ):
             with connect(f"{made.url()}{query}", SECONDS) as link:
-                assert (in_force(link).state, in_force(link).fact) == (State.OK, fact)
+                assert (in_force(link).state, in_force(link).fact) == (HealthState.OK, fact)
     finally:
         made.remove()
 
@@ -122,7 +121,7 @@ def test_reported_encryption_is_that_of_the_connection(tmp_path: Path) -> None:
 )
 def test_doctor_warns_when_the_network_could_change_data(mode: str, has_tls: bool, words: str) -> None:
     found = describe(mode, has_tls=has_tls, is_here=False)
-    assert (found.state, words in found.fact) == (State.WARNING, True), found
+    assert (found.state, words in found.fact) == (HealthState.WARNING, True), found
 
 
 @pytest.mark.parametrize(

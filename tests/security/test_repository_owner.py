@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from fleet.git.repository import NotOwned, Repository, find_repository
+from fleet.git.view import View
 from fleet.home import Home
-from fleet.workspaces.repository import NotOwned, Repository, find_repository
-from fleet.workspaces.view import View
 from needs import require
 from projects import orders, use_shell_coder
 from repositories import commit, make_repository, run_git

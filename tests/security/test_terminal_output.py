@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from builders import a_comment, a_task
-from fleet.core.event import Event, Kind
+from fleet.core.event import Event, EventKind
 from fleet.core.jsontext import encode
 from fleet.core.task import Verdict
-from fleet.engine.folder import TaskFolder
+from fleet.supervisor.task_folder import TaskFolder
 from live_runs import Records, records
 from repositories import make_repository
 
@@ -51,7 +51,7 @@ def plant(records: Records) -> str:
     claim, run = records.begin(task.id, model=HOSTILE, session=HOSTILE)
     folder = TaskFolder(records.home, task.id)
     folder.make()
-    kinds = (Kind.TEXT, Kind.TOOL_USE, Kind.RESULT)
+    kinds = (EventKind.TEXT, EventKind.TOOL_USE, EventKind.RESULT)
     folder.append_events([Event(kind=kind, text=HOSTILE, tool=HOSTILE) for kind in kinds], records.store.now())
     records.end(claim, run, "failed", Verdict(status="blocked", reason=HOSTILE), reason=HOSTILE)
     records.ask(task.id, f"{HOSTILE}\nmore", key=f"{task.id}/q1")

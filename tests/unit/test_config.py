@@ -10,24 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.config import (
-    HOME,
-    KEYS,
-    OF_SUPERVISORS,
-    PROJECT,
-    Settings,
-    load,
-    model_for,
-    permissions_for,
-)
-from fleet.config.assign import assignment
-from fleet.config.check import check, path_of
-from fleet.config.keys import ELEMENTS, SCOPES, Declared, documented, in_scope
-from fleet.config.save import create, keep_copy, reset, save
-from fleet.config.text import default_text, toml_value, with_values
-from fleet.config.trusted import digest, keep_trusted
 from fleet.core.errors import BadInput
 from fleet.home import Home
+from fleet.settings import HOME, KEYS, OF_SUPERVISORS, PROJECT, Settings, load, model_for, permissions_for
+from fleet.settings.check import assignment, check, path_of
+from fleet.settings.keys import ELEMENTS, SCOPES, DeclaredSettings, documented, in_scope
+from fleet.settings.save import create, keep_copy, reset, save
+from fleet.settings.text import default_text, toml_value, with_values
+from fleet.settings.trusted import digest, keep_trusted
 
 AGREED = "\n[consent]\nskip_permissions_at = 2026-01-01T00:00:00Z\n"
 
@@ -65,7 +55,7 @@ def test_each_setting_has_a_description_and_a_file() -> None:
 
 
 def test_keys_of_codefleet_have_its_defaults() -> None:
-    held = Declared()
+    held = DeclaredSettings()
     assert (held.max_concurrent, held.coder, held.model) == (3, "claude", "sonnet")
     assert held.context_pressure_threshold_pct == 90
 
@@ -77,7 +67,7 @@ def test_numbers_and_tables_are_read_in_sections(place: Place) -> None:
     )
     assert (held.watchdog.wall_seconds, held.watchdog.silence_seconds, held.watchdog.max_tokens) == (90.5, 5, None)
     assert held.agent.env == {"CI": "1"} and held.coders["codex"].max_concurrent == 2
-    assert held.limits == Declared().limits and held.limits.retry_limit == 2
+    assert held.limits == DeclaredSettings().limits and held.limits.retry_limit == 2
 
 
 def test_numbers_and_tables_are_written_as_in_toml() -> None:

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from fleet.actions.settings import rows
-from fleet.config import (
+from fleet.actions.control.settings import rows
+from fleet.core.errors import BadInput
+from fleet.home import Home
+from fleet.settings import (
     HOME,
     Settings,
     accounts_for,
@@ -21,13 +23,10 @@ from fleet.config import (
     program_for,
     window_for,
 )
-from fleet.config.assign import assignment
-from fleet.config.check import check
-from fleet.config.prices import OWN, dollars, price_of
-from fleet.config.text import toml_value, with_values
-from fleet.config.trusted import digest, keep_trusted
-from fleet.core.errors import BadInput
-from fleet.home import Home
+from fleet.settings.check import assignment, check
+from fleet.settings.prices import OWN, dollars, price_of
+from fleet.settings.text import toml_value, with_values
+from fleet.settings.trusted import digest, keep_trusted
 
 AN_ACCOUNT = '[[accounts]]\nname = "work"\ncoder = "codex"\n'
 Held = Callable[..., Settings]
@@ -261,7 +260,7 @@ def test_secrets_of_an_account_are_not_logged(held: Held, caplog: pytest.LogCapt
 
 WEAR = """
 import msgspec
-from fleet.config.keys import KEYS, ELEMENTS
+from fleet.settings.keys import KEYS, ELEMENTS
 values = [1, "a", ["a", ["b"]], {"a": [1, "x"]}, {"path": "a", "when": {"b": 1}}, [{"name": "a", "coder": "b"}]]
 for key in [*KEYS.values(), *(key for keys in ELEMENTS.values() for key in keys.values())] * 40:
     for value in values:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from fleet.config.check import check
-from fleet.config.keys import PROJECT, Path
-from fleet.config.project_types import TYPES, detect, outfit
-from fleet.config.text import default_text, filled_text
+from fleet.settings.check import check
+from fleet.settings.keys import PROJECT, Path
+from fleet.settings.project_types import TYPES, detect, outfit
+from fleet.settings.text import default_text, filled_text
 
 
 def having(*names: str) -> Callable[[str], bool]:

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from fleet.core.filter import Lane
 from fleet.store.base import Store
-from fleet.store.sqlite import SqliteStore
+from fleet.store.sqlite.store import SqliteStore
 
 
 def main() -> None:
@@ -26,7 +26,7 @@ def opened(database: str) -> Store:
     """The queue in a file, or at an address."""
     if "://" not in database:
         return SqliteStore(database)
-    from fleet.store.postgres import PostgresStore
+    from fleet.store.postgres.store import PostgresStore
 
     return PostgresStore(database)
 

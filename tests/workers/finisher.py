@@ -9,7 +9,7 @@ from datetime import timedelta
 from fleet.core.filter import Lane
 from fleet.core.run import Ending, Run
 from fleet.core.task import Status, Verdict
-from fleet.store.postgres import PostgresStore
+from fleet.store.postgres.store import PostgresStore
 
 
 def main() -> None:

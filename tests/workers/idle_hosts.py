@@ -9,11 +9,11 @@ import os
 import sys
 from pathlib import Path
 
-from fleet.actions.supervising import make_context
+from fleet.actions.control.main import make_context
 from fleet.assembly import Fleet, open_fleet
-from fleet.engine.hosting import Said
-from fleet.engine.supervisor import Supervisor
 from fleet.home import Home
+from fleet.supervisor.host import Said
+from fleet.supervisor.loop import Supervisor
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from fleet.core import clock
 from fleet.core.errors import StoreHindered
 from fleet.core.filter import Lane
 from fleet.core.task import Claim, Task, Verdict
-from fleet.store.sqlite import SqliteStore
+from fleet.store.sqlite.store import SqliteStore
 
 TTL = timedelta(hours=1)
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from fleet.store.sqlite import SqliteStore
+from fleet.store.sqlite.store import SqliteStore
 
 
 def main() -> None:

@@ -6,8 +6,8 @@ It says each step it begins; at the one named by `step.statement` it says `here`
 import sys
 
 from fleet.core.errors import SchemaMismatch, StoreFault
-from fleet.store import sqlite_connection
-from fleet.store.sqlite_connection import Connection
+from fleet.store.sqlite import connection as sqlite_connection
+from fleet.store.sqlite.connection import SqliteConnection
 
 TABLES = 4
 FIRST = sqlite_connection.SCHEMA_VERSION + 1  # the step after those that fleet has
@@ -27,7 +27,7 @@ def main() -> None:
     """Migrate from wherever the database is; wait for the killer where it was told to."""
     path, last, stop = sys.argv[1], int(sys.argv[2]), sys.argv[3]
     sqlite_connection.SCHEMA_VERSION = version_of(path)  # an upgrade opens what is older than itself
-    connection = Connection(path, make=True)
+    connection = SqliteConnection(path, make=True)
     calls = iter(range(sqlite_connection.SCHEMA_VERSION + 1, last + 1))
     connection.add_function("here", lambda: wait_if(f"in-{next(calls)}", stop))
     for number in range(FIRST, last + 1):
@@ -40,7 +40,7 @@ def main() -> None:
 def version_of(path: str) -> int:
     """The schema that a file has; a new one gets the one that fleet has."""
     try:
-        return Connection(path).rows("pragma user_version")[0][0]  # type: ignore[no-any-return]
+        return SqliteConnection(path).rows("pragma user_version")[0][0]  # type: ignore[no-any-return]
     except SchemaMismatch as mismatch:
         return int(str(mismatch).split(" has schema ")[1].split(",")[0]) or FIRST - 1
     except StoreFault:

@@ -8,10 +8,10 @@ import signal
 import sys
 from typing import Any
 
+from fleet.git.merge.branch_move import BranchMove, drop, move
+from fleet.git.repository import find_repository
+from fleet.git.view import View
 from fleet.home import Home
-from fleet.workspaces.moving import Entry, drop, move
-from fleet.workspaces.repository import find_repository
-from fleet.workspaces.view import View
 
 STEPS = ("os.rename", "os.remove", "os.utime", "os.mkdir", "subprocess.Popen")
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
@@ -32,7 +32,7 @@ def main() -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(step)
-    entry = Entry(token=token, common=repository.common, top=repository.top, branch=branch, old=old, new=new)
+    entry = BranchMove(token=token, common=repository.common, top=repository.top, branch=branch, old=old, new=new)
     done = move(Home(home), View(Home(home), repository), entry)
     assert not done.why_not, done
     drop(Home(home), done.entry)

@@ -3,9 +3,9 @@
 import asyncio
 import sys
 
+from fleet.agents.base import Agent
+from fleet.agents.headless import HeadlessLauncher
 from fleet.core.errors import FleetError
-from fleet.launchers.base import Agent
-from fleet.launchers.headless import HeadlessLauncher
 from launching import scripted
 
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from fleet.coders.base import Command, Order
+    from fleet.coders.base import CoderRequest, Command
 
 
 def coder() -> type:
     """The class, made late: the agent does not import fleet."""
     from fleet.coders.base import Command
-    from fleet.coders.demo import DemoCoder
+    from fleet.coders.demo.adapter import DemoCoder
 
     class TellingCoder(DemoCoder):
         """Speaks the demo coder's stream."""
@@ -27,7 +27,7 @@ def coder() -> type:
         name = "workers.telling:TellingCoder"
         stop_steps = (signal.SIGTERM,)
 
-        def command(self, order: "Order") -> "Command":
+        def command(self, order: "CoderRequest") -> "Command":
             """The agent, with the prompt on stdin."""
             return Command(argv=(sys.executable, "-I", "-S", str(Path(__file__))), stdin=order.prompt)
 

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 
-from fleet.launchers.tmux import TmuxLauncher
+from fleet.agents.tmux import TmuxLauncher
 from launching import scripted
 
 

@@ -4,7 +4,7 @@ import sys
 
 from fleet.core import clock
 from fleet.core.task import Task
-from fleet.store.sqlite import SqliteStore
+from fleet.store.sqlite.store import SqliteStore
 
 
 def main() -> None:

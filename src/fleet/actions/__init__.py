@@ -1,1 +1,11 @@
-"""What a user can do, whatever face they use."""
+"""What users and agents can do, whatever interface they use.
+
+Imports everything below the interfaces. Used by cli, bd and mcp, which only parse, call one action, and print.
+
+control/    the home, the supervisor and the machine
+merge/      merging
+proof/      proof for users
+tasks/      tasks
+workers/    workers and workflows as mcp callers create and watch them.
+worktrees/  agents and their worktrees
+"""

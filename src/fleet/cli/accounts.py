@@ -2,18 +2,17 @@
 
 import click
 
-from fleet.actions import accounts as standing
-from fleet.actions.accounts import Standing, State
+from fleet.actions.control import accounts as standing
+from fleet.actions.control.accounts import AccountState, AccountStatus
 from fleet.assembly import open_fleet
 from fleet.cli import person
-from fleet.cli.amounts import NOTHING, count, instant, money, percent
 from fleet.cli.bd.text import clean
-from fleet.cli.columns import Styled, show
+from fleet.cli.tables import NOTHING, StyledText, count, instant, money, percent, show
 from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
 COLUMNS = ("Coder", "Account", "Order", "Running", "State", "Last used", "Runs", "Tokens", "Cost", "Reason")
-COLORS = {State.READY: "green", State.PARKED: "yellow", State.SLOWED: "yellow"}
+COLORS = {AccountState.READY: "green", AccountState.PARKED: "yellow", AccountState.SLOWED: "yellow"}
 
 
 @click.group(invoke_without_command=True)
@@ -47,18 +46,18 @@ def unpark(name: str) -> None:
             click.echo(f"{each.label}: {'can be used again' if was_parked else 'was not parked'}")
 
 
-def _list(found: list[Standing]) -> None:
+def _list(found: list[AccountStatus]) -> None:
     rows = []
     for each in found:
         known, own = each.known, each.own
         until = f" until {instant(each.until)}" if each.until else ""
         rows.append(
             (
-                Styled(known.coder, "cyan"),
-                Styled(known.name or "your own login", dim=not known.name),
+                StyledText(known.coder, "cyan"),
+                StyledText(known.name or "your own login", dim=not known.name),
                 str(own.order) if own else NOTHING,
                 f"{each.running}/{own.max_concurrent}" if own and own.max_concurrent else str(each.running),
-                Styled(each.state + until, COLORS.get(each.state), dim=each.state == State.UNUSED),
+                StyledText(each.state + until, COLORS.get(each.state), dim=each.state == AccountState.UNUSED),
                 instant(known.used_at),
                 count(each.total.runs),
                 count(each.total.tokens),
@@ -68,12 +67,12 @@ def _list(found: list[Standing]) -> None:
         )
     show(COLUMNS, rows, right=("Order", "Running", "Runs", "Tokens", "Cost"), fold=("Reason", "Account", "State"))
     _list_quotas(found)
-    parked = [each.label for each in found if each.state in (State.PARKED, State.SLOWED)]
+    parked = [each.label for each in found if each.state in (AccountState.PARKED, AccountState.SLOWED)]
     if parked:
         click.echo(f"`fleet accounts unpark {clean(parked[0])}` lets it be used again at once", err=True)
 
 
-def _list_quotas(found: list[Standing]) -> None:
+def _list_quotas(found: list[AccountStatus]) -> None:
     """Print each account's quota use. A window that has reset shows no figure, because its use is unknown and not 0."""
     rows = [(each.label, each.view()["quota"], each.quotas) for each in found if each.quotas]
     if not rows:
@@ -83,7 +82,7 @@ def _list_quotas(found: list[Standing]) -> None:
         for view, quota in zip(views, quotas, strict=True):
             resets = "has reset" if view["stale"] else instant(quota.resets_at)
             used = percent(view["used_percent"])
-            cells.append((Styled(label, "cyan"), quota.span, used, resets, instant(quota.seen_at)))
+            cells.append((StyledText(label, "cyan"), quota.span, used, resets, instant(quota.seen_at)))
     click.echo()
     heads = ("Account", "Window", "Used", "Resets", "Seen")
     show(heads, cells, right=["Used"], fold=("Account", "Window"))

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import click
 
-from fleet.actions import control
-from fleet.actions.names import shown
+from fleet.actions.control import supervisor
+from fleet.actions.tasks.names import shown
 from fleet.assembly import Fleet
-from fleet.core.errors import Usage
+from fleet.core.errors import UsageError
 from fleet.home import Home
 
 DONE = {"stop": "stopped", "close": "closed", "merge": "merged"}
@@ -27,11 +27,11 @@ def is_sure(fleet: Fleet, fitting: Sequence[str], deed: str, named: str, *, whic
     if sys.stdin.isatty():
         return agreed(f"{deed} {named}?", f"nothing was {DONE[deed]}")
     if len(fitting) > 1:
-        raise Usage(f"{len(fitting)} tasks fit: {shown(fleet, fitting)}", hint=f"pass --yes to {deed} {which}.")
+        raise UsageError(f"{len(fitting)} tasks fit: {shown(fleet, fitting)}", hint=f"pass --yes to {deed} {which}.")
     return True
 
 
 def see_to_supervisor(home: Home) -> None:
     """Start a supervisor for tasks of `create` and similar commands if none runs, and report the start."""
-    if started := control.ensure(home):
+    if started := supervisor.ensure(home):
         click.echo(f"supervisor started: pid {started}; it runs what is made this way", err=True)

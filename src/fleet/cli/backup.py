@@ -2,8 +2,8 @@
 
 import click
 
-from fleet.actions import backup as backing_up
-from fleet.actions import restore as restoring
+from fleet.actions.control import backup as backing_up
+from fleet.actions.control import restore as restoring
 from fleet.cli import person
 from fleet.cli.bd.text import clean
 from fleet.core.jsontext import encode_printable

@@ -5,12 +5,11 @@ import sys
 
 import click
 
-from fleet.actions import coders as standing
-from fleet.actions.coders import Standing
+from fleet.actions.control import coders as standing
+from fleet.actions.control.coders import CoderStatus
 from fleet.assembly import open_fleet
-from fleet.cli.amounts import NOTHING, count
 from fleet.cli.bd.text import clean
-from fleet.cli.columns import Styled, show
+from fleet.cli.tables import NOTHING, StyledText, count, show
 from fleet.coders.base import ANYWHERE, NEXT_RUN, RESUME, SAME_CWD, STDIN
 from fleet.core.jsontext import encode_printable
 from fleet.home import find
@@ -39,16 +38,16 @@ def coders(as_json: bool) -> None:
             click.echo(f"{clean(each.name)}: {clean(warning)}", err=True)
 
 
-def _list(found: list[Standing]) -> None:
+def _list(found: list[CoderStatus]) -> None:
     rows = []
     for each in found:
         name = f"{each.name} (default)" if each.is_default else each.name
         coder = each.coder
         rows.append(
             (
-                Styled(name, bold=True) if each.is_default else Styled(name, "cyan"),
-                Styled(_version(each), dim=not each.is_installed),
-                Styled(_login(each), "yellow" if any(login.is_missing for login in each.logins) else None),
+                StyledText(name, bold=True) if each.is_default else StyledText(name, "cyan"),
+                StyledText(_version(each), dim=not each.is_installed),
+                StyledText(_login(each), "yellow" if any(login.is_missing for login in each.logins) else None),
                 each.permissions,
                 GOES_ON.get(coder.resumes, coder.resumes) if coder else NOTHING,
                 MESSAGES.get(coder.steering, coder.steering) if coder else NOTHING,
@@ -60,13 +59,13 @@ def _list(found: list[Standing]) -> None:
     show(COLUMNS, rows, right=["First request"], fold=("Login", "Program"))
 
 
-def _version(row: Standing) -> str:
+def _version(row: CoderStatus) -> str:
     if not row.is_installed:
         return "not installed"
     return row.version or ("unknown" if row.program else NOTHING)
 
 
-def _login(row: Standing) -> str:
+def _login(row: CoderStatus) -> str:
     if not row.is_installed:
         return NOTHING
     shown = [
@@ -81,7 +80,7 @@ def _short(sign: str) -> str:
     return f"~{sign.removeprefix(home)}" if home and sign.startswith(f"{home}/") else sign
 
 
-def _tells(row: Standing) -> str:
+def _tells(row: CoderStatus) -> str:
     coder = row.coder
     if coder is None:
         return NOTHING

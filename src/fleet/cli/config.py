@@ -10,15 +10,15 @@ from typing import Any
 
 import click
 
-from fleet.actions import settings
-from fleet.actions.settings import Report, Row
+from fleet.actions.control import settings
+from fleet.actions.control.settings import Report, SettingRow
 from fleet.cli import person
 from fleet.cli.errors import tell
-from fleet.config.queue import refuse_password
-from fleet.config.text import toml_value
 from fleet.core.errors import FleetError
 from fleet.core.jsontext import escape_unprintable
 from fleet.home import find, find_project
+from fleet.settings.queue import refuse_password
+from fleet.settings.text import toml_value
 
 with_origin = click.option("--show-origin", is_flag=True, help="Show where each value comes from.")
 with_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -137,7 +137,7 @@ def _editor(path: str) -> None:
         raise FleetError(f"the editor {words[0]} ended with exit code {code}")
 
 
-def _view(row: Row) -> dict[str, Any]:
+def _view(row: SettingRow) -> dict[str, Any]:
     value = row.value.isoformat() if isinstance(row.value, datetime) else row.value
     return {"value": value, "origin": row.origin.kind, "where": row.origin.where}
 

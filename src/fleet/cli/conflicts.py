@@ -2,11 +2,11 @@
 
 import click
 
-from fleet.actions.conflicts import Conflict, Side, conflicts
+from fleet.actions.worktrees.conflicts import CollidingBranch, Conflict, conflicts
 from fleet.assembly import open_fleet
 from fleet.cli import person
-from fleet.cli.amounts import instant
 from fleet.cli.bd.text import clean
+from fleet.cli.tables import instant
 from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
@@ -38,6 +38,6 @@ def _lines(found: Conflict) -> list[str]:
     return [head, *told, *(f"  {clean(path)}" for path in found.collision.files)]
 
 
-def _named(side: Side) -> str:
+def _named(side: CollidingBranch) -> str:
     state = side.task.status if side.task else "deleted"
     return f"{clean(side.workspace.branch)} ({side.workspace.task_id}, {state})"

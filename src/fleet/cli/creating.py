@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleet.actions.supervisor_start import start_early
+from fleet.actions.control.supervisor import start_early
 from fleet.cli.bd.session import read_source
 from fleet.cli.completion import complete_coders
-from fleet.core.errors import Usage
+from fleet.core.errors import UsageError
 from fleet.core.task import CREATE, FANOUT, MULTI
 from fleet.home import find
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from fleet.actions.supervisor_start import StartingSupervisor
+    from fleet.actions.control.supervisor import StartingSupervisor
 
 with_prompt = click.option("-p", "--prompt", metavar="PROMPT", help="Give the agent PROMPT; - reads it from stdin.")
 with_file = click.option("--prompt-file", metavar="FILE", help="Read the prompt from FILE.")
@@ -72,15 +72,15 @@ def create(branch: str, more: tuple[str, ...], prompt: str | None, prompt_file: 
     If BRANCH exists and is not checked out, the agent continues on it.
     """
     if more not in ((), ("-",)):
-        raise Usage(
+        raise UsageError(
             f"{more[0]!r} is a word too many after the branch",
             hint='a prompt is one word after its option, -p "Fix the login"; options stand before `--`.',
         )
     text = _prompt("-" if more else prompt, prompt_file)
     with starting_supervisor() as begun:
-        from fleet.cli.making import Wish, make_agents
+        from fleet.cli.making import AgentRequest, make_agents
 
-        wish = Wish(branch=branch, prompt=text, coder=given["coder"], model=given["model"])
+        wish = AgentRequest(branch=branch, prompt=text, coder=given["coder"], model=given["model"])
         return make_agents([wish], given, CREATE, begun)
 
 
@@ -100,12 +100,12 @@ def fanout(words: tuple[str, ...], prompt: str | None, prompt_file: str | None, 
     count, prefix = _count_and_prefix(words, agents)
     text = _prompt(prompt, prompt_file)
     if not text:
-        raise Usage("a fanout needs a prompt", hint="say what to do: -p PROMPT.")
+        raise UsageError("a fanout needs a prompt", hint="say what to do: -p PROMPT.")
     with starting_supervisor() as begun:
-        from fleet.cli.making import creating, make_agents
+        from fleet.cli import making
 
-        wishes = creating.fanout(count, prefix, text, agents, given["coder"], given["model"])
-        return make_agents(wishes, given, FANOUT, begun)
+        wishes = making.create.fanout(count, prefix, text, agents, given["coder"], given["model"])
+        return making.make_agents(wishes, given, FANOUT, begun)
 
 
 @click.command()
@@ -116,11 +116,11 @@ def multi(pairs: tuple[str, ...], path: str | None, **given: Any) -> int:
     """Start several agents, each on its own branch and prompt."""
     texts = [*pairs, *(_lines(path) if path else ())]
     if not texts:
-        raise Usage("nothing to start", hint='write BRANCH:PROMPT, like fix-auth:"Fix the login bug".')
+        raise UsageError("nothing to start", hint='write BRANCH:PROMPT, like fix-auth:"Fix the login bug".')
     with starting_supervisor() as begun:
-        from fleet.cli.making import creating, make_agents
+        from fleet.cli import making
 
-        return make_agents(creating.multi(texts, given["coder"], given["model"]), given, MULTI, begun)
+        return making.make_agents(making.create.multi(texts, given["coder"], given["model"]), given, MULTI, begun)
 
 
 @contextmanager
@@ -138,16 +138,16 @@ def starting_supervisor() -> Iterator[StartingSupervisor | None]:
 def _count_and_prefix(words: tuple[str, ...], agents: str) -> tuple[int, str]:
     count, *rest = words if words and words[0].isdecimal() else ("", *words)
     if len(rest) > 1:
-        raise Usage(f"{rest[1]!r} is a word too many", hint="write COUNT PREFIX; a prompt stands after -p.")
+        raise UsageError(f"{rest[1]!r} is a word too many", hint="write COUNT PREFIX; a prompt stands after -p.")
     if not count and not agents:
         said = f"{rest[0]!r} is not a number of agents" if rest else "a fanout needs a number of agents"
-        raise Usage(said, hint="write fanout 3 jwt, or spread it: --agents claude:2,codex:1.")
+        raise UsageError(said, hint="write fanout 3 jwt, or spread it: --agents claude:2,codex:1.")
     return int(count[:9] or 0), "".join(rest)
 
 
 def _prompt(given: str | None, path: str | None) -> str:
     if given is not None and path is not None:
-        raise Usage("both a prompt and a file with one", hint="give one of -p and --prompt-file.")
+        raise UsageError("both a prompt and a file with one", hint="give one of -p and --prompt-file.")
     if given == "-":
         return read_source("-").strip()
     return (read_source(path) if path else given or "").strip()

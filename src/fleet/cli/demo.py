@@ -6,10 +6,9 @@ import tempfile
 
 import click
 
-from fleet.actions.demo import FAILS, TASKS, Demo, Look, Summary
-from fleet.cli.amounts import NOTHING, count, duration, money
+from fleet.actions.control.demo import FAILS, TASKS, Demo, DemoSnapshot, Summary
 from fleet.cli.bd.text import MARKS, clean
-from fleet.cli.columns import Styled, show
+from fleet.cli.tables import NOTHING, StyledText, count, duration, money, show
 from fleet.core.run import Run
 from fleet.core.task import Status, Task
 from fleet.home import quoted
@@ -55,7 +54,7 @@ class Lines:
     def __init__(self) -> None:
         self._told: dict[str, str] = {}
 
-    def tell(self, look: Look) -> None:
+    def tell(self, look: DemoSnapshot) -> None:
         for task, run in look.tasks:
             line = f"{task.status}{f', run {run.number}' if run else ''}{f': {_why(task)}' if _why(task) else ''}"
             if run is not None and self._told.get(task.id) != line:
@@ -63,17 +62,17 @@ class Lines:
             self._told[task.id] = line
 
 
-def _draw(look: Look) -> None:
+def _draw(look: DemoSnapshot) -> None:
     rows = []
     for task, run in look.tasks:
         numbers = (
             (str(run.number), count(run.events), count(run.tokens), money(run.cost_usd)) if run else (NOTHING,) * 4
         )
         mark, key, status = (
-            Styled(text, COLORS.get(task.status), dim=task.status not in COLORS)
+            StyledText(text, COLORS.get(task.status), dim=task.status not in COLORS)
             for text in (MARKS.get(task.status, " "), task.id, _status(task))
         )
-        rows.append((mark, key, str(task.priority), status, *numbers, task.title, Styled(_why(task), dim=True)))
+        rows.append((mark, key, str(task.priority), status, *numbers, task.title, StyledText(_why(task), dim=True)))
     click.clear()
     show(COLUMNS, rows, right=("P", "Runs", "Events", "Tokens", "Cost"), cut=("What happened", "Title"))
 

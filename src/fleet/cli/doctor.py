@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from fleet.actions.doctor import OK, WRONG, examine
+from fleet.actions.control.doctor import OK, WRONG, examine
 from fleet.cli.bd.text import clean
 from fleet.core.jsontext import encode_printable
 from fleet.home import find

@@ -21,7 +21,7 @@ DISK_FAULTS = (*OUTPUT_FAULTS, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMF
 IT_IS_DONE = "the command did its work all the same: look before you repeat it."
 
 
-class Stream:
+class SafeStream:
     """Standard output or error that does not raise if a write fails, so that begun work is not left half done."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -65,7 +65,7 @@ def run(call: Callable[[], int]) -> int:
     _open_closed_streams()
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")  # do not stop because a terminal cannot show a character
-    sys.stdout, sys.stderr = Stream(sys.stdout), Stream(sys.stderr)
+    sys.stdout, sys.stderr = SafeStream(sys.stdout), SafeStream(sys.stderr)
     try:
         code = call()
         _tell_warnings()

@@ -6,12 +6,12 @@ import gc
 import sys
 from typing import TYPE_CHECKING
 
-from fleet.actions import control, homes, supervising
-from fleet.actions.rights import refuse_agents
+from fleet.actions.control import homes, main, supervisor
+from fleet.actions.tasks.rights import refuse_agents
 from fleet.cli import person
 from fleet.cli.bd.arguments import parse, table
-from fleet.engine.start_report import StartReport
 from fleet.home import find
+from fleet.supervisor.start_report import StartReport
 
 if TYPE_CHECKING:
     from typing import Any
@@ -44,7 +44,7 @@ def run_background(argv: list[str]) -> int:
 def supervise(told: dict[str, Any], *, quiet: bool, only_made: bool = False, report: int | None = None) -> None:
     """Run as the supervisor of this home until it is stopped."""
     refuse_agents(person.calling(find()), "run or stop the supervisor")
-    said = control.told(**told)
+    said = supervisor.told(**told)
     if homes.ensure(find()):
         sys.stderr.write(f"fleet home initialized at {find().root}\n")
-    supervising.supervise(find(), said=said, only_made=only_made, to_terminal=not quiet, report=StartReport(report))
+    main.supervise(find(), said=said, only_made=only_made, to_terminal=not quiet, report=StartReport(report))

@@ -2,8 +2,8 @@
 
 import click
 
-from fleet.actions import gc as collecting
-from fleet.actions.gc import Old
+from fleet.actions.worktrees import gc as collecting
+from fleet.actions.worktrees.gc import Old
 from fleet.assembly import open_fleet
 from fleet.cli import person
 from fleet.cli.bd.text import clean

@@ -4,9 +4,9 @@ import click
 
 from fleet import __version__
 from fleet.cli.bd import main as bd
-from fleet.config.keys import documented
-from fleet.core.errors import Usage
+from fleet.core.errors import UsageError
 from fleet.core.jsontext import encode_printable
+from fleet.settings.keys import documented
 
 NAMES = """\
 Most commands take the NAME of a task:
@@ -112,7 +112,7 @@ def help_command(context: click.Context, words: tuple[str, ...]) -> None:
         command = found.command.get_command(found, word) if isinstance(found.command, click.Group) else None
         if command is None:
             topics = ", ".join(TOPICS)
-            raise Usage(
+            raise UsageError(
                 f"no such command or topic {' '.join(words)!r}", hint=f"run `fleet help`, or name one of {topics}"
             )
         found = command.context_class(command, info_name=word, parent=found)

@@ -2,13 +2,12 @@
 
 import click
 
-from fleet.actions import hosts as sharing
-from fleet.actions.hosts import Seen, State
+from fleet.actions.control import hosts as sharing
+from fleet.actions.control.hosts import HostState, HostView
 from fleet.assembly import open_fleet
 from fleet.cli import person
-from fleet.cli.amounts import NOTHING, instant
 from fleet.cli.bd.text import clean
-from fleet.cli.columns import show
+from fleet.cli.tables import NOTHING, instant, show
 from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
@@ -52,7 +51,7 @@ def undrain(name: str) -> None:
     """Let a host take tasks again."""
     with open_fleet(find()) as fleet:
         found = sharing.undrain(fleet, name, caller=person.caller(fleet))
-    gone = f"; it was not seen since {instant(found.host.seen_at)}" if found.state == State.GONE else ""
+    gone = f"; it was not seen since {instant(found.host.seen_at)}" if found.state == HostState.GONE else ""
     click.echo(f"{clean(found.host.name)} may take tasks{gone}")
 
 
@@ -65,10 +64,10 @@ def forget(name: str) -> None:
     click.echo(f"{clean(found.name)} is forgotten")
 
 
-def _list(found: list[Seen]) -> None:
+def _list(found: list[HostView]) -> None:
     rows = []
     for each in found:
-        host, is_gone = each.host, each.state == State.GONE
+        host, is_gone = each.host, each.state == HostState.GONE
         rows.append(
             (
                 f"{host.name} (this one)" if each.is_this else host.name,

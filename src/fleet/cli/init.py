@@ -5,18 +5,18 @@ import sys
 
 import click
 
-from fleet.actions import dialogs, homes, projects
-from fleet.actions.homes import Made
-from fleet.actions.projects import MadeProject
+from fleet.actions.control import dialogs, homes, projects
+from fleet.actions.control.homes import Made
+from fleet.actions.control.projects import MadeProject
 from fleet.assembly import Fleet, open_fleet
 from fleet.cli import person
 from fleet.cli.bd.text import clean
-from fleet.config.keys import Permissions
-from fleet.config.project_types import TYPES
-from fleet.config.queue import refuse_password
-from fleet.core.errors import Usage
+from fleet.core.errors import UsageError
 from fleet.core.task import Caller
 from fleet.home import Home, find
+from fleet.settings.keys import Permissions
+from fleet.settings.project_types import TYPES
+from fleet.settings.queue import refuse_password
 
 EXPLANATION = """
 A coder asks before it runs a tool, unless it is told not to. Agents work with nobody
@@ -69,7 +69,7 @@ def init(
     top = None if only_home else projects.project_top(home, person.current_directory())
     if top is None and (kind or migrate_legacy):
         hint = "--home makes no project." if only_home else "go into a git repository; `git init` makes one."
-        raise Usage("--type and --migrate-legacy are for a project", hint=hint)
+        raise UsageError("--type and --migrate-legacy are for a project", hint=hint)
     ask, caller = _ask if sys.stdin.isatty() else None, person.calling(home)
     made = homes.init(
         home, force=force and top is None, permissions=permissions, ask=ask, caller=caller, queue=_queue(queue)

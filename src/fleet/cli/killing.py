@@ -5,24 +5,54 @@ import sys
 
 import click
 
-from fleet.actions import agents, removal
-from fleet.actions.agents import Stopped
-from fleet.actions.elsewhere import here, is_elsewhere
-from fleet.actions.names import Scope, by_branch, find_exactly
-from fleet.actions.removal import Removal
+from fleet.actions.control.other_hosts import here, is_elsewhere
+from fleet.actions.tasks.names import NameScope, by_branch, find_exactly
+from fleet.actions.worktrees import agents, removal
+from fleet.actions.worktrees.agents import KillResult
+from fleet.actions.worktrees.removal import Removal
 from fleet.assembly import Fleet, open_fleet
 from fleet.cli import person
 from fleet.cli.asking import is_sure, see_to_supervisor
 from fleet.cli.bd.text import clean
 from fleet.cli.completion import complete_names
-from fleet.cli.removed import tell_removed
-from fleet.core.errors import FleetError, Usage
+from fleet.core.errors import FleetError, UsageError
 from fleet.core.filter import Filter
-from fleet.core.flow import BY_HAND
 from fleet.core.jsontext import encode_printable
 from fleet.core.task import Status, Task
-from fleet.engine.single import holder
+from fleet.core.workflow import BY_HAND
 from fleet.home import find
+from fleet.supervisor.lock import holder
+
+
+def tell_removed(done: Removal, stays: str, *, without_ignored: bool = False) -> None:
+    """Print the report on one worktree. `stays` describes the result if the worktree still exists."""
+    space = done.workspace
+    if done.later:
+        click.echo(clean(f"{space.branch}: {done.later}"))
+        return
+    if not done.removed:
+        click.echo(clean(f"{space.branch}: {stays}: {done.why_not}"), err=True)
+        way = f"; `fleet kill --without-ignored {space.branch}` goes without ignored files" if without_ignored else ""
+        click.echo(clean(f"  {space.path}{way}"), err=True)
+        return
+    branch = f"branch deleted, its tip is {done.branch_kept}" if done.branch_kept else "its branch stays"
+    click.echo(clean(f"{space.branch}: removed ({branch})"))
+    for words in (done.why_not, done.note):
+        if words:
+            click.echo(f"  {clean(words)}", err=True)
+    if done.commands:
+        click.echo(f"  {_kept(done)}; this brings it back:")
+        for command in done.commands:
+            click.echo(f"    {clean(command)}")
+    for each in done.saved.left_out:
+        click.echo(f"  not saved: {clean(each.path)} ({clean(each.why)})", err=True)
+
+
+def _kept(done: Removal) -> str:
+    parts = ["what was not committed"] if done.saved.commands else []
+    parts = ["the branch", *parts] if done.branch_kept else parts
+    return f"{' and '.join(parts)} {'is' if len(parts) == 1 else 'are'} kept"
+
 
 #: Longer than an agent may take to stop after a request, including the kill that follows.
 PATIENCE = 60.0
@@ -55,7 +85,7 @@ def kill(names: tuple[str, ...], batch: str, reason: str, **given: bool) -> int:
     The branch stays unless you pass --delete-branch.
     """
     if not names and not batch:
-        raise Usage("name what to kill, or a batch", hint="`fleet list` shows them.")
+        raise UsageError("name what to kill, or a batch", hint="`fleet list` shows them.")
     with open_fleet(find()) as fleet:
         ids, fitting = _meant(fleet, names, batch, person.scope(all_projects=given["all_projects"]))
         if fitting and not given["sure"]:
@@ -78,7 +108,7 @@ def kill(names: tuple[str, ...], batch: str, reason: str, **given: bool) -> int:
     return 0 if all(each.removed or each.later for each in gone) else 1
 
 
-def _meant(fleet: Fleet, names: tuple[str, ...], batch: str, scope: Scope) -> tuple[list[str], list[str]]:
+def _meant(fleet: Fleet, names: tuple[str, ...], batch: str, scope: NameScope) -> tuple[list[str], list[str]]:
     """Return all the tasks that are meant, and those of them that only a glob or a batch matches."""
     exact, fitting = find_exactly(fleet, names, scope=scope)
     left = {task.id for task in fleet.store.tasks.find(agents.STOPPABLE, sort="id")}
@@ -117,7 +147,7 @@ def _outlook(fleet: Fleet, task: Task, *, with_branch: bool) -> str:
     return f"  {clean(task.branch or task.title)} ({task.id}): {'; '.join(parts)}"
 
 
-def _tell(fleet: Fleet, stopped: list[Stopped], gone: list[Removal], reason: str, *, as_json: bool) -> None:
+def _tell(fleet: Fleet, stopped: list[KillResult], gone: list[Removal], reason: str, *, as_json: bool) -> None:
     by_task = {each.workspace.task_id: each for each in gone}
     if as_json:
         empty = {"saved": [], "commands": [], "removed": False, "branch_deleted": False}

@@ -5,13 +5,13 @@ from itertools import groupby
 
 import click
 
-from fleet.actions.listing import Row, rows
-from fleet.actions.strays import strays_unwatched
+from fleet.actions.worktrees.listing import AgentRow, rows
+from fleet.actions.worktrees.strays import strays_unwatched
 from fleet.assembly import open_fleet
-from fleet.cli import columns, person
-from fleet.cli.amounts import NOTHING, cost, count, duration
+from fleet.cli import person, tables
 from fleet.cli.bd.text import clean
 from fleet.cli.errors import heed_reader
+from fleet.cli.tables import NOTHING, cost, count, duration
 from fleet.core.jsontext import encode_printable
 from fleet.core.task_status import TaskPhase
 from fleet.home import find
@@ -46,7 +46,7 @@ def list_agents(all_projects: bool, repair: bool, watch: bool, everything: bool,
     scope = person.scope(all_projects=all_projects)
     with open_fleet(find()) as fleet:
         if repair:
-            from fleet.actions.repair import repair as repair_all  # rarely used
+            from fleet.actions.worktrees.repair import repair as repair_all  # rarely used
 
             for line in repair_all(fleet, scope, caller=person.caller(fleet)) or ["nothing to repair"]:
                 click.echo(clean(line), err=True)
@@ -63,7 +63,7 @@ def list_agents(all_projects: bool, repair: bool, watch: bool, everything: bool,
             time.sleep(1)
 
 
-def _print(found: list[Row], *, grouped: bool, as_json: bool, wide: bool, compact: bool) -> None:
+def _print(found: list[AgentRow], *, grouped: bool, as_json: bool, wide: bool, compact: bool) -> None:
     drop = () if wide else DROP
     if as_json:
         click.echo(encode_printable([row.view() for row in found], None if compact else 2))
@@ -75,10 +75,10 @@ def _print(found: list[Row], *, grouped: bool, as_json: bool, wide: bool, compac
             members = list(group)
             click.echo(f"{batch or 'no batch'}: {_counted(members)}")
             cells = [_cells(row)[:-1] for row in members]
-            columns.show(HEADS[:-1], cells, right=RIGHT, cut=["Title"], drop=drop[1:])
+            tables.show(HEADS[:-1], cells, right=RIGHT, cut=["Title"], drop=drop[1:])
             click.echo()
     else:
-        columns.show(HEADS, [_cells(row) for row in found], right=RIGHT, cut=["Title"], drop=drop)
+        tables.show(HEADS, [_cells(row) for row in found], right=RIGHT, cut=["Title"], drop=drop)
     for row in [] if as_json else found:
         if row.status == TaskPhase.QUEUED and row.task.reason:
             click.echo(f"{row.task.branch} waits: {clean(row.task.reason)}")
@@ -89,12 +89,12 @@ def _print(found: list[Row], *, grouped: bool, as_json: bool, wide: bool, compac
         click.echo(f"{MARK} collides with another branch: `fleet conflicts` says with which, and where")
 
 
-def _counted(found: list[Row]) -> str:
+def _counted(found: list[AgentRow]) -> str:
     words = [row.derived.result for row in found]
     return ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: AgentRow) -> tuple[str, ...]:
     run, live = row.run, row.run if row.is_live else None
     size = NOTHING
     if run is not None and run.diff_files is not None:

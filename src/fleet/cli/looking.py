@@ -8,10 +8,11 @@ from difflib import SequenceMatcher
 
 import click
 
-from fleet.actions import looking, steering
-from fleet.actions.elsewhere import refuse_elsewhere
-from fleet.actions.looking import Seen
-from fleet.actions.names import find_task
+from fleet.actions.control.other_hosts import refuse_elsewhere
+from fleet.actions.tasks import messages
+from fleet.actions.tasks.names import find_task
+from fleet.actions.worktrees import views
+from fleet.actions.worktrees.views import AgentView
 from fleet.assembly import Fleet, open_fleet, terminal_attach
 from fleet.cli import person
 from fleet.cli.bd.text import clean
@@ -19,7 +20,7 @@ from fleet.cli.bd.text import shown as safe
 from fleet.cli.completion import complete_names
 from fleet.cli.errors import heed_reader
 from fleet.cli.steering import arrived
-from fleet.core.errors import FleetError, Usage
+from fleet.core.errors import FleetError, UsageError
 from fleet.home import find
 
 PAUSE_SECONDS = 0.3
@@ -46,7 +47,7 @@ with_name = click.argument("name", metavar="NAME", shell_complete=complete_names
 def logs(name: str, lines: int, follow: bool) -> None:
     """Show the last lines of an agent's terminal, or its events if it has no terminal."""
     with open_fleet(find()) as fleet:
-        found = looking.seen(fleet, find_task(fleet, name, scope=person.scope()))
+        found = views.seen(fleet, find_task(fleet, name, scope=person.scope()))
         shown, told = _lines(fleet, found, lines)
         if told:
             click.echo(clean(told), err=True)
@@ -66,7 +67,7 @@ def attach(name: str) -> None:
     If the agent has no terminal, show its events and send it the lines that you type.
     """
     with open_fleet(find()) as fleet:
-        found = looking.seen(fleet, find_task(fleet, name, scope=person.scope()))
+        found = views.seen(fleet, find_task(fleet, name, scope=person.scope()))
         if found.socket is not None:
             refuse_elsewhere(fleet, found.run, "attach")
     if found.run is None or not found.run.is_live:
@@ -78,7 +79,7 @@ def attach(name: str) -> None:
         _talk(found)
         return
     if not sys.stdin.isatty():
-        raise Usage("attach needs a terminal", hint=f"`fleet logs {name}` shows the screen.")
+        raise UsageError("attach needs a terminal", hint=f"`fleet logs {name}` shows the screen.")
     argv = terminal_attach(found.socket, found.run.session_name)
     os.environ.pop("TMUX", None)  # tmux inside tmux is intended here
     os.execvp(argv[0], argv)
@@ -92,7 +93,7 @@ def diff(name: str, stat: bool, names: bool) -> None:
     """Show what an agent has changed since its branch began, including uncommitted changes."""
     with open_fleet(find()) as fleet:
         key = find_task(fleet, name, scope=person.scope())
-        text = looking.difference(fleet, key, stat=stat, names=names)
+        text = views.difference(fleet, key, stat=stat, names=names)
     if not text:
         click.echo("no changes", err=True)
     elif sys.stdout.isatty():
@@ -101,20 +102,20 @@ def diff(name: str, stat: bool, names: bool) -> None:
         click.echo(safe(text), nl=False)
 
 
-def _lines(fleet: Fleet, found: Seen, count: int) -> tuple[list[str], str]:
+def _lines(fleet: Fleet, found: AgentView, count: int) -> tuple[list[str], str]:
     """Return the last lines of what can be shown, and a note about them for the reader."""
-    lines, told = looking.screen_lines(fleet, found, count), ""
+    lines, told = views.screen_lines(fleet, found, count), ""
     if not lines:  # no terminal, or a terminal that vanished before its screen could be kept
-        lines, told = looking.events(fleet, found, count)
+        lines, told = views.events(fleet, found, count)
     if not lines:
-        lines = looking.setup_log(found).splitlines()
+        lines = views.setup_log(found).splitlines()
     return lines[-count:] if count else lines, told
 
 
-def _follow(fleet: Fleet, found: Seen, shown: list[str]) -> None:
+def _follow(fleet: Fleet, found: AgentView, shown: list[str]) -> None:
     """Print what is new until the agent has ended. Of a screen, print the lines that were not there before."""
     while True:
-        found = looking.seen(fleet, found.task.id)
+        found = views.seen(fleet, found.task.id)
         lines, told = _lines(fleet, found, max(len(shown), 200))
         for line in new_lines(shown, lines):
             click.echo(clean(line))
@@ -131,7 +132,7 @@ def new_lines(before: list[str], now: list[str]) -> list[str]:
     return [line for kind, _, _, start, end in changes if kind != "equal" for line in now[start:end]]
 
 
-def _talk(found: Seen) -> None:
+def _talk(found: AgentView) -> None:
     """Show the events of a headless agent as they come. Send each typed line to it as a message."""
     click.echo(f"{found.task.id} has no terminal: these are its events; a line you type is told to it", err=True)
     with open_fleet(find()) as fleet:
@@ -143,7 +144,7 @@ def _talk(found: Seen) -> None:
                 click.echo(clean(line))
             shown = lines
             heed_reader()
-            found = looking.seen(fleet, found.task.id)
+            found = views.seen(fleet, found.task.id)
             if found.run is None or not found.run.is_live:
                 return
             sources = [sys.stdin] if reading else []
@@ -151,14 +152,14 @@ def _talk(found: Seen) -> None:
                 reading = _told(fleet, found)
 
 
-def _told(fleet: Fleet, found: Seen) -> bool:
+def _told(fleet: Fleet, found: AgentView) -> bool:
     """Send a typed line to the agent. Return False at the end of the input."""
     line = sys.stdin.readline()
     if not line:
         return False
     if line.strip():
-        told = steering.prompt(fleet, found.task.id, line, by=person.name(), caller=person.caller(fleet))
-        click.echo(clean(arrived(steering.watch(fleet, told, TOLD_SECONDS))), err=True)
+        told = messages.prompt(fleet, found.task.id, line, by=person.name(), caller=person.caller(fleet))
+        click.echo(clean(arrived(messages.watch(fleet, told, TOLD_SECONDS))), err=True)
     return True
 
 

@@ -11,7 +11,7 @@ import click
 
 from fleet import __version__
 from fleet.cli.errors import debugging
-from fleet.core.errors import Usage
+from fleet.core.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class Root(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Resolve as click does, but suggest the nearest command if none has this name."""
         if args and args[0] not in COMMANDS and args[0] not in ALIASES and not args[0].startswith("-"):
-            raise Usage(f"no such command {args[0]!r}", hint=_nearest(args[0]))
+            raise UsageError(f"no such command {args[0]!r}", hint=_nearest(args[0]))
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -204,9 +204,9 @@ def call(args: list[str], name: str = "fleet") -> int:
     except click.UsageError as error:
         at = error.ctx.command_path if error.ctx else name
         message = error.format_message().rstrip(".")
-        raise Usage(f"{message[:1].lower()}{message[1:]}", hint=f"`{at} --help` shows how it is used.") from error
+        raise UsageError(f"{message[:1].lower()}{message[1:]}", hint=f"`{at} --help` shows how it is used.") from error
     except click.ClickException as error:
-        raise Usage(error.format_message()) from error
+        raise UsageError(error.format_message()) from error
     return code if isinstance(code, int) else 0
 
 

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleet.actions import control, creating, homes, ruling
-from fleet.actions.creating import Maker, Terms, Wish
-from fleet.actions.starting_up import Start, State, watch
+from fleet.actions.control import homes, supervisor
+from fleet.actions.control.start_progress import StartingTask, StartState, watch
+from fleet.actions.tasks import create
+from fleet.actions.tasks import rules as ruling
+from fleet.actions.tasks.create import AgentRequest, CreateOptions, TaskCreator
 from fleet.assembly import open_fleet
 from fleet.cli import person
 from fleet.cli.bd.text import clean
-from fleet.core import host_words
+from fleet.core import host
 from fleet.core.jsontext import encode_printable
 from fleet.core.task import CREATE
 from fleet.home import find
@@ -21,15 +23,17 @@ from fleet.home import find
 if TYPE_CHECKING:
     from typing import Any
 
-    from fleet.actions.supervisor_start import StartingSupervisor
+    from fleet.actions.control.supervisor import StartingSupervisor
 
-__all__ = ["Wish", "creating", "make_agents"]
+__all__ = ["AgentRequest", "create", "make_agents"]
 
 #: The time that setup commands may reasonably take. After it, they continue and the command returns.
 SECONDS = 900.0
 
 
-def make_agents(wishes: list[Wish], given: dict[str, Any], origin: str, begun: StartingSupervisor | None = None) -> int:
+def make_agents(
+    wishes: list[AgentRequest], given: dict[str, Any], origin: str, begun: StartingSupervisor | None = None
+) -> int:
     """Create tasks with agents, wait until they start, and print the results. Return the exit code.
 
     `begun` is a supervisor that was started for them.
@@ -41,29 +45,29 @@ def make_agents(wishes: list[Wish], given: dict[str, Any], origin: str, begun: S
         fail_to_pass=given["fail_to_pass"] or None,
         no_changes=given["allow_no_changes"] or None,
     )
-    requires = host_words.wanted(given["requires"], given["host"])
+    requires = host.wanted(given["requires"], given["host"])
     plain = {name: given[name] for name in ("base", "quick", "headless", "verify")}
-    terms = Terms(**plain, rules=rules.text(), requires=requires)
-    creating.check_names(wishes)
+    terms = CreateOptions(**plain, rules=rules.text(), requires=requires)
+    create.check_names(wishes)
     if homes.ensure(home):
         click.echo(f"fleet home initialized at {home.root}", err=True)
     with open_fleet(home) as fleet:
-        caller = Maker(origin=origin, by=person.name(), caller=person.caller(fleet))
-        made = creating.create(fleet, directory, wishes, terms, caller)
+        caller = TaskCreator(origin=origin, by=person.name(), caller=person.caller(fleet))
+        made = create.create(fleet, directory, wishes, terms, caller)
         for note in made.notes:
             click.echo(clean(note), err=True)
-        if started := control.ensure(home, begun):
+        if started := supervisor.ensure(home, begun):
             click.echo(f"supervisor started: pid {started}; it runs what is made this way", err=True)
-        show = Progress(quiet=given["as_json"])
+        show = StartCounter(quiet=given["as_json"])
         seconds = 0 if given["no_wait"] else SECONDS
         ids = [task.id for task in made.tasks]
         starts = watch(fleet, ids, seconds=seconds, tell=show.tell, lacking=made.lacking)
     show.end()
     _tell(starts, made.batch, alone=origin == CREATE, as_json=given["as_json"])
-    return 1 if any(start.state == State.FAILED for start in starts) else 0
+    return 1 if any(start.state == StartState.FAILED for start in starts) else 0
 
 
-def _tell(starts: list[Start], batch: str, *, alone: bool, as_json: bool) -> None:
+def _tell(starts: list[StartingTask], batch: str, *, alone: bool, as_json: bool) -> None:
     if as_json:
         views = [start.view() for start in starts]
         click.echo(encode_printable(views[0] if alone else views, 2))
@@ -74,34 +78,34 @@ def _tell(starts: list[Start], batch: str, *, alone: bool, as_json: bool) -> Non
         click.echo(f"batch {batch}: `fleet list --grouped`, `fleet kill --batch {batch}`")
 
 
-def _line(start: Start) -> str:
+def _line(start: StartingTask) -> str:
     task, run = start.task, start.run
     coder = (run.coder if run else task.coder) or "its coder"
     match start.state:
-        case State.RUNNING | State.ENDED if run and run.session_name:
+        case StartState.RUNNING | StartState.ENDED if run and run.session_name:
             words = f"{coder} runs in a terminal: `fleet attach {task.branch}`"
-        case State.RUNNING | State.ENDED:
+        case StartState.RUNNING | StartState.ENDED:
             words = f"{coder} runs: `fleet logs -f {task.branch}`"
-        case State.FAILED:
+        case StartState.FAILED:
             words = f"not started: {clean(task.reason)}"
-        case State.SETTING_UP:
+        case StartState.SETTING_UP:
             words = "is being set up"
-        case State.WAITING if start.lacks:
+        case StartState.WAITING if start.lacks:
             words = f"waits until it can run: {clean(start.lacks)}"
         case _:
             words = "waits for its turn: `fleet tasks` says why"
     return f"{task.branch} ({task.id}): {words}"
 
 
-class Progress:
+class StartCounter:
     """A line on a terminal that counts agents while they start."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._on = not quiet and sys.stderr.isatty()
         self._line = ""
 
-    def tell(self, starts: list[Start]) -> None:
-        words = [State.WAITING, State.SETTING_UP, State.RUNNING, State.ENDED, State.FAILED]
+    def tell(self, starts: list[StartingTask]) -> None:
+        words = [StartState.WAITING, StartState.SETTING_UP, StartState.RUNNING, StartState.ENDED, StartState.FAILED]
         counts = ((sum(start.state == word for start in starts), word) for word in words)
         line = ", ".join(f"{number} {word}" for number, word in counts if number)
         if self._on and line != self._line:

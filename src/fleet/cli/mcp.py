@@ -8,12 +8,12 @@ import sys
 
 import click
 
-from fleet.actions import homes
+from fleet.actions.control import homes
 from fleet.core.errors import FleetError
 from fleet.home import find
 
 try:
-    from fleet.mcp.desk import Desk
+    from fleet.mcp.context import ToolContext
     from fleet.mcp.server import serve
 except ModuleNotFoundError as error:
     if (error.name or "").split(".")[0] not in ("mcp", "mcp_types"):
@@ -44,6 +44,6 @@ def mcp() -> None:
     home = find()
     if homes.ensure(home):
         click.echo(f"fleet home initialized at {home.root}", err=True)
-    desk = Desk(home, os.environ)
+    desk = ToolContext(home, os.environ)
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(serve(desk))

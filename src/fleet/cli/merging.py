@@ -5,15 +5,15 @@ from typing import Any
 
 import click
 
-from fleet.actions import merging
-from fleet.actions.merge_choice import Chosen, choose
-from fleet.actions.merging import Merging, Terms
+from fleet.actions.merge import merge as merging
+from fleet.actions.merge.choice import Chosen, choose
+from fleet.actions.merge.merge import MergeOptions, MergeResult
 from fleet.assembly import Fleet, open_fleet
 from fleet.cli import person
 from fleet.cli.asking import is_sure, see_to_supervisor
 from fleet.cli.bd.text import clean
 from fleet.cli.completion import complete_names
-from fleet.core.errors import Usage
+from fleet.core.errors import UsageError
 from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
@@ -64,8 +64,8 @@ def merge(names: tuple[str, ...], sure: bool, all_projects: bool, as_json: bool,
     refs/fleet/merged/BRANCH.
     """
     if not names:
-        raise Usage("name what to merge", hint="`fleet list --all` shows the agents and their branches.")
-    terms = Terms(**given)
+        raise UsageError("name what to merge", hint="`fleet list --all` shows the agents and their branches.")
+    terms = MergeOptions(**given)
     with open_fleet(find()) as fleet:
         chosen = choose(fleet, names, person.scope(all_projects=all_projects))
         if not terms.dry_run:
@@ -85,7 +85,7 @@ def merge(names: tuple[str, ...], sure: bool, all_projects: bool, as_json: bool,
     return 0 if done.is_whole else 1
 
 
-def _asked(fleet: Fleet, chosen: Chosen, terms: Terms, *, sure: bool) -> Terms:
+def _asked(fleet: Fleet, chosen: Chosen, terms: MergeOptions, *, sure: bool) -> MergeOptions:
     """Ask the user at the terminal, and return the terms that follow from the answer.
 
     Raises Usage, and Exit if refused.
@@ -103,7 +103,7 @@ def _asked(fleet: Fleet, chosen: Chosen, terms: Terms, *, sure: bool) -> Terms:
     return terms
 
 
-def _tell(done: Merging, *, as_json: bool) -> None:
+def _tell(done: MergeResult, *, as_json: bool) -> None:
     if as_json:
         click.echo(encode_printable(done.view(), 2))
         return
@@ -120,7 +120,7 @@ def _tell(done: Merging, *, as_json: bool) -> None:
         click.echo(f"this takes it, once all is committed there:\n  {clean(done.command)}")
 
 
-def _end(done: Merging) -> str:
+def _end(done: MergeResult) -> str:
     if done.waiting:
         return f"{done.target} is not moved: {done.why_not}"
     if not done.merged:

@@ -2,8 +2,8 @@
 
 import os
 
-from fleet.actions.names import ANYWHERE, Scope
-from fleet.actions.rights import caller_of
+from fleet.actions.tasks.names import ANYWHERE, NameScope
+from fleet.actions.tasks.rights import caller_of
 from fleet.assembly import Fleet, open_fleet
 from fleet.cli.bd.session import git_identity
 from fleet.core.errors import FleetError
@@ -28,12 +28,12 @@ def calling(home: Home) -> Caller | None:
         return caller(fleet)
 
 
-def scope(*, all_projects: bool = False) -> Scope:
+def scope(*, all_projects: bool = False) -> NameScope:
     """Return the scope of names on the command line: the current repository, or everywhere."""
     if all_projects:
         return ANYWHERE
     try:
-        return Scope(os.getcwd())  # noqa: PTH109
+        return NameScope(os.getcwd())  # noqa: PTH109
     except FileNotFoundError:
         return ANYWHERE
 

@@ -5,24 +5,24 @@ from typing import Any
 
 import click
 
-from fleet.actions import judging, picking, ranking, taking
-from fleet.actions.candidates import find_candidates, is_glob
-from fleet.actions.comparing import Comparison, Side
-from fleet.actions.comparing import compare as compared
-from fleet.actions.judging import Judged
-from fleet.actions.names import Scope, find_tasks
-from fleet.actions.names import shown as shown_names
-from fleet.actions.picking import Pick
-from fleet.actions.ranking import Entry
-from fleet.actions.rights import refuse_agents
-from fleet.actions.taking import Taken
+from fleet.actions.proof import judge, keep_winner, ranking
+from fleet.actions.proof import pick as picking
+from fleet.actions.proof.candidates import find_candidates, is_glob
+from fleet.actions.proof.compare import BranchComparison, ComparedBranch
+from fleet.actions.proof.compare import compare as compared
+from fleet.actions.proof.judge import JudgeChoice
+from fleet.actions.proof.keep_winner import KeptWinner
+from fleet.actions.proof.pick import Pick
+from fleet.actions.proof.ranking import RankedCandidate
+from fleet.actions.tasks.names import NameScope, find_tasks
+from fleet.actions.tasks.names import shown as shown_names
+from fleet.actions.tasks.rights import refuse_agents
 from fleet.assembly import Fleet, open_fleet
 from fleet.cli import person
-from fleet.cli.amounts import NOTHING, cost, duration
 from fleet.cli.asking import is_sure
 from fleet.cli.bd.text import clean, shown
-from fleet.cli.columns import Styled, differing, show
 from fleet.cli.completion import complete_coders, complete_names
+from fleet.cli.tables import NOTHING, StyledText, cost, differing, duration, show
 from fleet.core.finding import Finding
 from fleet.core.jsontext import encode_printable
 from fleet.core.verification import Verification
@@ -86,10 +86,10 @@ def pick(names: tuple[str, ...], command: str, **given: Any) -> int:
         found = picking.pick(fleet, field, plan, jobs=jobs, tell=lambda each: _progress(each, quiet=quiet))
         if given["judge"]:
             found = _judged(fleet, found, field.view, given)
-        why = taking.refusal(found.winner) if given["to_merge"] else ""
+        why = keep_winner.refusal(found.winner) if given["to_merge"] else ""
         taken = None
         if given["to_merge"] and not why and found.winner:
-            taken = taking.take(
+            taken = keep_winner.take(
                 fleet,
                 field.view,
                 found.winner,
@@ -105,7 +105,7 @@ def pick(names: tuple[str, ...], command: str, **given: Any) -> int:
     return 1 if found.winner is None or why or (taken is not None and not taken.landed) else 0
 
 
-def _is_meant(fleet: Fleet, names: tuple[str, ...], scope: Scope) -> bool:
+def _is_meant(fleet: Fleet, names: tuple[str, ...], scope: NameScope) -> bool:
     """Return True if the best of the tasks that globs match may be merged."""
     globs = [name for name in names if is_glob(fleet, name)]
     fitting = find_tasks(fleet, globs, scope=scope)
@@ -117,21 +117,21 @@ def _judged(fleet: Fleet, found: Pick, view: Any, given: dict[str, Any]) -> Pick
     tied = ranking.tied(found.entries)
     if len(tied) < 2:
         return found
-    seed = judging.new_seed() if given["seed"] is None else given["seed"]
+    seed = judge.new_seed() if given["seed"] is None else given["seed"]
     terms = {"coder": given["judge"], "seed": seed, "by": person.name(), "seconds": float(given["judge_seconds"])}
-    said = judging.judge(fleet, view, tied, **terms)
+    said = judge.judge(fleet, view, tied, **terms)
     best = next((each for each in tied if each.candidate.name == said.chosen), None)
     entries = ranking.with_first(found.entries, best) if best else found.entries
     return found._replace(entries=entries, judged=said)
 
 
-def _progress(each: Entry, *, quiet: bool) -> None:
+def _progress(each: RankedCandidate, *, quiet: bool) -> None:
     if not quiet and sys.stderr.isatty() and each.verification:
         seen = each.verification
         click.echo(f"{clean(each.candidate.name)}: {clean(seen.in_words)} ({duration(seen.seconds)})", err=True)
 
 
-def _print(found: Pick, taken: Taken | None, why: str) -> None:
+def _print(found: Pick, taken: KeptWinner | None, why: str) -> None:
     rows = []
     for number, each in enumerate(found.entries, 1):
         best = found.winner is each
@@ -153,12 +153,12 @@ def _print(found: Pick, taken: Taken | None, why: str) -> None:
         _tell_taken(taken)
 
 
-def _cells(each: Entry, *, best: bool) -> list[str | Styled]:
+def _cells(each: RankedCandidate, *, best: bool) -> list[str | StyledText]:
     candidate = each.candidate
     return [
-        Styled(candidate.branch, bold=best),
+        StyledText(candidate.branch, bold=best),
         candidate.task.id if candidate.task else NOTHING,
-        Styled(each.finding, "green" if best else None if each.finding in ranking.GOOD else "yellow"),
+        StyledText(each.finding, "green" if best else None if each.finding in ranking.GOOD else "yellow"),
         _tests(each.verification),
         f"+{candidate.size.added} -{candidate.size.removed} in {candidate.size.files}",
         duration(candidate.seconds),
@@ -174,14 +174,14 @@ def _tests(seen: Verification | None) -> str:
     return f"{seen.passed or 0} passed" + (f", {seen.failed} failed" if seen.failed else "")
 
 
-def _next(best: Entry) -> str:
+def _next(best: RankedCandidate) -> str:
     name = clean(best.candidate.name)
     if best.finding != Finding.VERIFIED:
         return "nothing has proven it"
     return f"`fleet merge {name}` takes it" if best.candidate.task else f"`git merge {name}` takes it"
 
 
-def _tell_judged(said: Judged) -> None:
+def _tell_judged(said: JudgeChoice) -> None:
     order = ", ".join(f"{letter} {clean(name)}" for letter, name in said.letters.items())
     if said.failed:
         click.echo(f"the judge ({clean(said.coder)}, {said.task}) did not decide: {clean(said.failed)}", err=True)
@@ -191,7 +191,7 @@ def _tell_judged(said: Judged) -> None:
         click.echo(f"it saw them without names, in the order of seed {said.seed}: {order}")
 
 
-def _tell_taken(taken: Taken) -> None:
+def _tell_taken(taken: KeptWinner) -> None:
     done = taken.merging
     for each in done.merged:
         where = f"{clean(done.target)} is at {each.commit[:12]}" if done.moved else f"it waits at {clean(done.waiting)}"
@@ -225,11 +225,11 @@ def compare(one: str, other: str, patch: bool, all_projects: bool, as_json: bool
     click.echo(shown(found.text) if found.text else "their results are the same", nl=not found.text)
 
 
-def _side_by_side(found: Comparison) -> None:
+def _side_by_side(found: BranchComparison) -> None:
     sides = (found.one, found.other)
     facts = [_facts(side) | {"files alone": _files(found.alone(side))} for side in sides]
     values = {name: [each[name] for each in facts] for name in facts[0]}
-    rows: list[list[str | Styled]] = []
+    rows: list[list[str | StyledText]] = []
     rows += [[name, *differing(each)] for name, each in values.items() if any(value != NOTHING for value in each)]
     names = [clean(side.candidate.name) for side in sides]
     show(["", *names], rows, fold=names)
@@ -237,7 +237,7 @@ def _side_by_side(found: Comparison) -> None:
         click.echo(f"both touched: {clean(_files(found.both))}")
 
 
-def _facts(side: Side) -> dict[str, str]:
+def _facts(side: ComparedBranch) -> dict[str, str]:
     each, seen = side.candidate, side.verification
     return {
         "task": each.task.id if each.task else NOTHING,

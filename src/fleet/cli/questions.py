@@ -4,13 +4,13 @@ import sys
 
 import click
 
-from fleet.actions import questions as asking
-from fleet.actions.questions import Asked
+from fleet.actions.tasks import questions as asking
+from fleet.actions.tasks.questions import TaskQuestion
 from fleet.assembly import open_fleet
 from fleet.cli import person
-from fleet.cli.amounts import instant
 from fleet.cli.bd.session import read_source
 from fleet.cli.bd.text import block, clean
+from fleet.cli.tables import instant
 from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
@@ -50,7 +50,7 @@ def answer(name: str, words: tuple[str, ...]) -> None:
     click.echo(f"answered {done.question.id}: {done.task.id} is {done.task.status}{more}")
 
 
-def _print(asked: Asked) -> None:
+def _print(asked: TaskQuestion) -> None:
     question = asked.question
     title = clean(asked.task.title) if asked.task else "(deleted)"
     click.echo(f"{question.id}  {question.task_id}  {instant(question.asked_at)}  {title}")
@@ -63,7 +63,7 @@ def _print(asked: Asked) -> None:
         click.echo(block(f"→ {said}  ({view['answered_by']})", "    "))
 
 
-def _typed(asked: Asked) -> str:
+def _typed(asked: TaskQuestion) -> str:
     if not sys.stdin.isatty():
         return read_source("-")
     below = block(asked.question.text, "> ")

@@ -5,14 +5,14 @@ import sys
 
 import click
 
-from fleet.actions import queue_moving
+from fleet.actions.control import queue_move
 from fleet.assembly import open_fleet
 from fleet.cli import person
-from fleet.config.queue import chosen, refuse_password
 from fleet.core.errors import BadInput, QueueMoved
 from fleet.core.filter import Filter
 from fleet.core.jsontext import encode_printable
 from fleet.home import find
+from fleet.settings.queue import chosen, refuse_password
 
 LONGEST = 4096
 
@@ -65,7 +65,7 @@ def migrate(places: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
         if not as_json:
             click.echo(f"{table}: {count} more", err=True)
 
-    moved = queue_moving.migrate(home, source, target, tell=tell, dry_run=dry_run, caller=person.calling(home))
+    moved = queue_move.migrate(home, source, target, tell=tell, dry_run=dry_run, caller=person.calling(home))
     if as_json:
         click.echo(encode_printable(moved.view(), 2))
         return

@@ -2,8 +2,8 @@
 
 import click
 
-from fleet.actions import receipt_words
-from fleet.actions.receipts import Checked, Shown, check, find_receipt
+from fleet.actions.proof import receipt_words
+from fleet.actions.proof.receipts import ReceiptCheck, Shown, check, find_receipt
 from fleet.assembly import open_fleet
 from fleet.cli import person
 from fleet.cli.bd.text import clean
@@ -43,7 +43,7 @@ def _print(shown: Shown) -> None:
         click.echo(f"{shown.others} more of {clean(shown.task.id)}: `fleet receipt {clean(shown.task.id)} --run N`")
 
 
-def _print_check(checked: Checked) -> None:
+def _print_check(checked: ReceiptCheck) -> None:
     for fault in checked.faults:
         click.echo(f"wrong: {clean(fault)}")
     for note in checked.notes:

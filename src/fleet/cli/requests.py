@@ -2,8 +2,8 @@
 
 import click
 
-from fleet.actions.requests import Did, Requested, Wish
-from fleet.actions.requests import request as make_request
+from fleet.actions.merge.requests import PullRequest, PullRequestOutcome, RequestOptions
+from fleet.actions.merge.requests import request as make_request
 from fleet.assembly import open_fleet
 from fleet.cli import person
 from fleet.cli.bd.text import clean, shown
@@ -32,7 +32,7 @@ def request(name: str, draft: bool, base: str, remote: str, output: bool, dry_ru
     This needs `gh`. Without `gh`, fleet pushes the branch and prints the command to run. fleet runs no hooks and
     overwrites no commits on the remote.
     """
-    wish = Wish(base=base, remote=remote, draft=draft, dry_run=dry_run, output=output)
+    wish = RequestOptions(base=base, remote=remote, draft=draft, dry_run=dry_run, output=output)
     with open_fleet(find()) as fleet:
         made = make_request(
             fleet, name, wish, by=person.name(), caller=person.caller(fleet), scope=person.scope(all_projects=False)
@@ -43,24 +43,24 @@ def request(name: str, draft: bool, base: str, remote: str, output: bool, dry_ru
     for line in made.said:
         click.echo(f"{clean(made.request.remote)}: {clean(line)}", err=True)
     click.echo(_sentence(made))
-    if made.did == Did.PREPARED:
+    if made.did == PullRequestOutcome.PREPARED:
         click.echo(clean(made.command))
-    elif made.did == Did.WOULD:
+    elif made.did == PullRequestOutcome.WOULD:
         click.echo(f"\n{clean(made.request.title)}\n\n{shown(made.request.text)}", nl=False)
 
 
-def _sentence(made: Requested) -> str:
+def _sentence(made: PullRequest) -> str:
     asked = made.request
     where = clean(f"{asked.remote}/{asked.branch}")
     pushed = f"pushed {asked.commit[:12]} to {where} ({asked.finding or 'no finding'})"
     match made.did:
-        case Did.OPENED:
+        case PullRequestOutcome.OPENED:
             return f"{pushed} and opened {clean(made.url) or 'a pull request'}"
-        case Did.COMMENTED:
+        case PullRequestOutcome.COMMENTED:
             return f"{pushed} and commented on {clean(made.url)}"
-        case Did.UNCHANGED:
+        case PullRequestOutcome.UNCHANGED:
             return f"{pushed}; {clean(made.url)} says all of it already"
-        case Did.PREPARED:
+        case PullRequestOutcome.PREPARED:
             return f"{pushed}; gh is not installed, so open the request yourself, or run this where it is:"
         case _:
             into = f" into {clean(asked.base)}" if asked.base else ""

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from fleet.actions import control, homes
-from fleet.actions.rights import refuse_agents
+from fleet.actions.control import homes, supervisor
+from fleet.actions.tasks.rights import refuse_agents
 from fleet.cli import person
 from fleet.cli.bd.text import clean
 from fleet.cli.foreground import supervise
@@ -68,9 +68,9 @@ def foreground(told: dict[str, Any], quiet: bool, only_made: bool, report: int |
 def start(told: dict[str, Any]) -> None:
     """Start the supervisor in the background. Exit code 1 if its database does not respond."""
     _refuse_agents()
-    said = control.told(**told)
+    said = supervisor.told(**told)
     homes.ensure(find())
-    click.echo(f"supervisor started: pid {control.start(find(), said=said)}")
+    click.echo(f"supervisor started: pid {supervisor.start(find(), said=said)}")
 
 
 @run.command()
@@ -78,7 +78,7 @@ def start(told: dict[str, Any]) -> None:
 def stop(stop_agents: bool) -> None:
     """Stop the supervisor. Agents continue unless you pass --stop-agents."""
     _refuse_agents()
-    stopped = control.stop(find(), stop_agents=stop_agents)
+    stopped = supervisor.stop(find(), stop_agents=stop_agents)
     click.echo("supervisor stopped" if stopped else "no supervisor runs here")
 
 
@@ -87,16 +87,16 @@ def stop(stop_agents: bool) -> None:
 def restart(told: dict[str, Any]) -> None:
     """Stop the supervisor and start it again. Agents continue undisturbed."""
     _refuse_agents()
-    said = control.told(**told)
+    said = supervisor.told(**told)
     homes.ensure(find())
-    click.echo(f"supervisor started: pid {control.restart(find(), said=said)}")
+    click.echo(f"supervisor started: pid {supervisor.restart(find(), said=said)}")
 
 
 @run.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def status(as_json: bool) -> int:
     """Show whether the supervisor is running. Exit code 1 if it is not."""
-    found = control.status(find())
+    found = supervisor.status(find())
     if as_json:
         click.echo(encode_printable(found, 2))
     elif found["running"]:

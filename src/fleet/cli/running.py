@@ -4,15 +4,14 @@ import time
 
 import click
 
-from fleet.actions.agents import Running, running
-from fleet.actions.outlook import Outlook, outlook
-from fleet.actions.strays import strays_unwatched
+from fleet.actions.control.outlook import Outlook, outlook
+from fleet.actions.worktrees.agents import RunningAgent, running
+from fleet.actions.worktrees.strays import strays_unwatched
 from fleet.assembly import open_fleet
-from fleet.cli import columns
-from fleet.cli.amounts import NOTHING, cost, count, duration, instant, percent
+from fleet.cli import tables
 from fleet.cli.bd.text import clean
-from fleet.cli.columns import Styled
 from fleet.cli.errors import heed_reader
+from fleet.cli.tables import NOTHING, StyledText, cost, count, duration, instant, percent
 from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
@@ -62,21 +61,21 @@ def tasks(watch: bool, limit: int, as_json: bool) -> None:
         time.sleep(1)
 
 
-def _print(rows: list[Running]) -> None:
+def _print(rows: list[RunningAgent]) -> None:
     """Print the table of these tasks. A narrow screen omits some columns."""
     if not rows:
         return
-    left_out = LEAST_TELLING if 0 < columns.screen() < WIDE_ENOUGH else ()
+    left_out = LEAST_TELLING if 0 < tables.screen() < WIDE_ENOUGH else ()
     at = [number for number, head in enumerate(HEADS) if head not in left_out]
     cells = [[found[number] for number in at] for found in map(_cells, rows)]
     heads = [HEADS[number] for number in at]
-    columns.show(heads, cells, right=NUMBERS, cut=[head for head in ("Cwd", "Title") if head in heads])
+    tables.show(heads, cells, right=NUMBERS, cut=[head for head in ("Cwd", "Title") if head in heads])
 
 
-def _cells(row: Running) -> tuple[str | Styled, ...]:
+def _cells(row: RunningAgent) -> tuple[str | StyledText, ...]:
     task, run = row.task, row.run
     return (
-        Styled(task.id, fg="cyan"),
+        StyledText(task.id, fg="cyan"),
         instant(row.started_at),
         duration(row.elapsed_seconds),
         duration(row.idle_seconds),
@@ -91,15 +90,15 @@ def _cells(row: Running) -> tuple[str | Styled, ...]:
     )
 
 
-def _own(text: str, is_own: bool) -> Styled:
-    return Styled(text, bold=is_own, dim=not is_own)
+def _own(text: str, is_own: bool) -> StyledText:
+    return StyledText(text, bold=is_own, dim=not is_own)
 
 
-def _first(rows: list[Running], limit: int) -> list[Running]:
+def _first(rows: list[RunningAgent], limit: int) -> list[RunningAgent]:
     return rows[:limit] if limit else rows
 
 
-def _remarks(rows: list[Running], ahead: Outlook, limit: int, unlisted: list[str]) -> list[str]:
+def _remarks(rows: list[RunningAgent], ahead: Outlook, limit: int, unlisted: list[str]) -> list[str]:
     hidden = len(rows) - len(_first(rows, limit))
     lines = [f"{hidden} more; --limit 0 shows all"] if hidden else []
     later = f", {ahead.later} put off" if ahead.later else ""

@@ -4,14 +4,13 @@ from typing import Any
 
 import click
 
-from fleet.actions import runs as history
+from fleet.actions.tasks import runs as history
 from fleet.assembly import open_fleet
 from fleet.cli import person
-from fleet.cli.amounts import NOTHING, cost, count, duration, explained
 from fleet.cli.bd.text import clean
-from fleet.cli.columns import Styled, differing, show
 from fleet.cli.completion import complete_names
-from fleet.core.errors import Usage
+from fleet.cli.tables import NOTHING, StyledText, cost, count, differing, duration, explained, show
+from fleet.core.errors import UsageError
 from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
@@ -25,7 +24,7 @@ COLUMNS = ("Run", "Outcome", "Coder", "Model", "Events", "Tokens", "Cost", "Dura
 def runs(names: tuple[str, ...], compare: tuple[int, int] | None, as_json: bool) -> None:
     """Show all runs of a task with outcome, reason, coder and usage, or compare two tasks."""
     if len(names) > 2 or (compare and len(names) != 1):
-        raise Usage("name one task, two tasks, or one task and --compare", hint="`fleet runs --help` shows how.")
+        raise UsageError("name one task, two tasks, or one task and --compare", hint="`fleet runs --help` shows how.")
     with open_fleet(find()) as fleet:
         if compare:
             found = history.two_runs(fleet, names[0], compare, person.scope())
@@ -47,7 +46,7 @@ def _list(found: list[dict[str, Any]]) -> None:
     rows = [
         (
             str(run["number"]),
-            Styled(_outcome(run), "green" if run["ending"] == "finished" else None if run["live"] else "yellow"),
+            StyledText(_outcome(run), "green" if run["ending"] == "finished" else None if run["live"] else "yellow"),
             run["coder"],
             run["model"] or "its own",
             count(run["events"]),
@@ -71,7 +70,7 @@ def _list(found: list[dict[str, Any]]) -> None:
 
 
 def _side_by_side(found: list[dict[str, Any]]) -> None:
-    rows: list[list[str | Styled]] = []
+    rows: list[list[str | StyledText]] = []
     extra = [name for name in ("runs", "all_tokens", "all_cost_usd", "all_cost_basis") if name in found[0]]
     for name in (*extra, *history.COMPARED[1:]):
         values = [_value(name, run) for run in found]

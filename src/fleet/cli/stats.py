@@ -2,12 +2,12 @@
 
 import click
 
-from fleet.actions import stats as counting
-from fleet.actions.stats import Standing
+from fleet.actions.proof import stats as counting
+from fleet.actions.proof.stats import CoderStatistics
 from fleet.assembly import open_fleet
-from fleet.cli import columns
-from fleet.cli.amounts import NOTHING, cost, duration, explained, percent
+from fleet.cli import tables
 from fleet.cli.completion import complete_coders
+from fleet.cli.tables import NOTHING, cost, duration, explained, percent
 from fleet.core.finding import FINDINGS, Finding
 from fleet.core.jsontext import encode_printable
 from fleet.core.run import COMPUTED, UNKNOWN
@@ -38,7 +38,7 @@ def stats(since: str | None, coder: str, as_json: bool) -> None:
         click.echo("no run has ended yet" if not (since or coder) else "no such run has ended", err=True)
 
 
-def _print(found: list[Standing]) -> None:
+def _print(found: list[CoderStatistics]) -> None:
     rows = [*found, counting.total(found)] if len(found) > 1 else found
     others = [each for each in FINDINGS if each != Finding.VERIFIED and any(each in row.findings for row in rows)]
     heads = [each.replace("_", " ").capitalize() for each in others]
@@ -55,7 +55,7 @@ def _print(found: list[Standing]) -> None:
         )
         for row in rows
     ]
-    columns.show((*COLUMNS, *heads), cells, right=(*COLUMNS[2:], *heads), fold=["Model"])
+    tables.show((*COLUMNS, *heads), cells, right=(*COLUMNS[2:], *heads), fold=["Model"])
     costs = [_money(row, row.cost_usd if row.is_priced else None) for row in rows]
     if marks := explained(costs):
         click.echo(f"cost: {marks}", err=True)
@@ -63,6 +63,6 @@ def _print(found: list[Standing]) -> None:
         click.echo(f"prices: {counting.prices_in_words()}", err=True)
 
 
-def _money(row: Standing, dollars: float | None) -> str:
+def _money(row: CoderStatistics, dollars: float | None) -> str:
     """Return an amount, marked if fleet computed a part of it, or if a part is unknown."""
     return cost(dollars, UNKNOWN if row.costed < row.runs else COMPUTED if row.computed else "")

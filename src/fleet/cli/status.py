@@ -5,13 +5,13 @@ from datetime import datetime
 
 import click
 
-from fleet.actions.attention import Item, Kind
-from fleet.actions.listing import Row
-from fleet.actions.overview import LONGEST, Overview, note_look, overview
+from fleet.actions.control.attention import AttentionItem, AttentionKind
+from fleet.actions.control.overview import LONGEST, Overview, note_look, overview
+from fleet.actions.worktrees.listing import AgentRow
 from fleet.assembly import open_fleet
-from fleet.cli import columns, person
-from fleet.cli.amounts import NOTHING, cost, count, duration, instant, money
+from fleet.cli import person, tables
 from fleet.cli.bd.text import clean
+from fleet.cli.tables import NOTHING, cost, count, duration, instant, money
 from fleet.core.jsontext import encode_printable
 from fleet.core.task_status import ResultWord, TaskPhase
 from fleet.descent import is_agents
@@ -29,11 +29,11 @@ GAP, INDENT = "  ", "    "
 LEAST = 16
 #: The mark before a row, and its color.
 NEEDS = {
-    Kind.QUESTION: ("◐", "yellow"),
-    Kind.DIALOG: ("◐", "yellow"),
-    Kind.PICK: ("✓", "green"),
-    Kind.MERGE: ("✓", "green"),
-    Kind.PARKED: ("‖", "yellow"),
+    AttentionKind.QUESTION: ("◐", "yellow"),
+    AttentionKind.DIALOG: ("◐", "yellow"),
+    AttentionKind.PICK: ("✓", "green"),
+    AttentionKind.MERGE: ("✓", "green"),
+    AttentionKind.PARKED: ("‖", "yellow"),
 }
 WORKS = {TaskPhase.WAITING: ("◐", "yellow"), TaskPhase.WORKING: ("●", "green")}
 RESULTS = {
@@ -62,7 +62,7 @@ def status(as_json: bool) -> None:
     if as_json:
         click.echo(encode_printable(found.view(), 2))
         return
-    width = columns.screen() or WIDEST
+    width = tables.screen() or WIDEST
     for line in _lines(found, now, width):
         click.echo(line)
     if not (found.needs or found.working or found.done or found.ahead.ready):
@@ -94,22 +94,22 @@ class Page:
 
     def __init__(self, width: int, names: Iterable[str]) -> None:
         self.width = width
-        fitting = [wide for name in names if (wide := columns.text_width(clean(name))) <= NAME_WIDTH]
+        fitting = [wide for name in names if (wide := tables.text_width(clean(name))) <= NAME_WIDTH]
         self._names = max(fitting, default=0)
 
     def row(self, mark: tuple[str, str], name: str, title: str, what: str, end: str = "") -> Iterator[str]:
         """Yield a row: name and `end` whole, `what` in up to half of the room between, and the title in the rest."""
         (sign, color), name = mark, clean(name)
         begin = _styled(sign, fg=color)
-        if columns.text_width(name) > self._names:
+        if tables.text_width(name) > self._names:
             yield f"{begin} {_styled(name, bold=True)}"
             begin, name = " ", ""
-        begin += f" {_styled(name, bold=True)}{' ' * (self._names - columns.text_width(name))}{GAP}"
-        room = self.width - 2 - self._names - len(GAP) - (columns.text_width(end) + len(GAP) if end else 0)
+        begin += f" {_styled(name, bold=True)}{' ' * (self._names - tables.text_width(name))}{GAP}"
+        room = self.width - 2 - self._names - len(GAP) - (tables.text_width(end) + len(GAP) if end else 0)
         what = fit(clean(what), max(room // 2, LEAST)) if title else fit(clean(what), room)
-        room -= columns.text_width(what) + len(GAP) if what and title else columns.text_width(what)
+        room -= tables.text_width(what) + len(GAP) if what and title else tables.text_width(what)
         title = fit(clean(title), room)
-        middle = f"{title}{' ' * (room - columns.text_width(title))}{GAP if what and title else ''}{what}"
+        middle = f"{title}{' ' * (room - tables.text_width(title))}{GAP if what and title else ''}{what}"
         yield f"{begin}{middle}{GAP}{end}".rstrip() if end else f"{begin}{middle}".rstrip()
 
     def below(self, what: str, commands: Sequence[str]) -> Iterator[str]:
@@ -117,16 +117,16 @@ class Page:
         lines = [fit(clean(what), self.width - len(INDENT))] if what else []
         for command in map(clean, commands):
             joined = f"{lines[-1]} · {command}" if lines else ""
-            if joined and columns.text_width(INDENT + joined) <= self.width:
+            if joined and tables.text_width(INDENT + joined) <= self.width:
                 lines[-1] = joined
             else:
                 lines.append(command)
         yield from (f"{INDENT}{line}" for line in lines)
 
 
-def _needs(page: Page, needs: list[Item], now: datetime) -> Iterator[str]:
-    merges = [each for each in needs if each.kind == Kind.MERGE]
-    rest = [each for each in needs if each.kind != Kind.MERGE or len(merges) == 1]
+def _needs(page: Page, needs: list[AttentionItem], now: datetime) -> Iterator[str]:
+    merges = [each for each in needs if each.kind == AttentionKind.MERGE]
+    rest = [each for each in needs if each.kind != AttentionKind.MERGE or len(merges) == 1]
     for each in rest[:MOST]:
         mark, age = NEEDS.get(each.kind, FAULT), _brief((now - each.since).total_seconds()) if each.since else ""
         yield from page.row(mark, each.name, each.title or _sentence(each.what), "", age)
@@ -134,24 +134,24 @@ def _needs(page: Page, needs: list[Item], now: datetime) -> Iterator[str]:
     if len(rest) > MOST:
         yield f"{INDENT}{len(rest) - MOST} more · fleet status --json"
     if len(merges) > 1:
-        yield from page.row(NEEDS[Kind.MERGE], f"{len(merges)} branches", "Verified, not merged", "")
+        yield from page.row(NEEDS[AttentionKind.MERGE], f"{len(merges)} branches", "Verified, not merged", "")
         yield from _merge_command(merges[:MOST], page.width)
     if len(merges) > MOST:
         yield f"{INDENT}{len(merges) - MOST} more · fleet status --json"
 
 
-def _merge_command(merges: Sequence[Item], width: int) -> Iterator[str]:
+def _merge_command(merges: Sequence[AttentionItem], width: int) -> Iterator[str]:
     """Yield one command that merges all of these, on lines that a shell joins."""
     line, is_first = f"{INDENT}fleet merge", True
     for word in (clean(each.commands[0].removeprefix("fleet merge ")) for each in merges):
-        if not is_first and columns.text_width(f"{line} {word} \\") > width:
+        if not is_first and tables.text_width(f"{line} {word} \\") > width:
             yield f"{line} \\"
             line = f"{INDENT}   "
         line, is_first = f"{line} {word}", False
     yield line
 
 
-def _working(page: Page, rows: list[Row]) -> Iterator[str]:
+def _working(page: Page, rows: list[AgentRow]) -> Iterator[str]:
     for row in rows[:MOST]:
         word = row.derived.result
         what = _doing(row) if word == TaskPhase.WORKING else word
@@ -164,7 +164,7 @@ def _working(page: Page, rows: list[Row]) -> Iterator[str]:
         yield f"{INDENT}{len(rows) - MOST} more · fleet list · fleet tasks"
 
 
-def _doing(row: Row) -> str:
+def _doing(row: AgentRow) -> str:
     """Return the last words of a working agent, or the number of its tool calls."""
     run = row.run
     said = str(run.notes.get("text", "")).strip() if run else ""
@@ -173,7 +173,7 @@ def _doing(row: Row) -> str:
     return f"{run.tool_calls} tool calls" if run and run.tool_calls else TaskPhase.WORKING
 
 
-def _done(page: Page, rows: list[Row]) -> Iterator[str]:
+def _done(page: Page, rows: list[AgentRow]) -> Iterator[str]:
     for row in rows[:MOST]:
         run, found = row.run, row.derived
         size = f"+{run.diff_added or 0} -{run.diff_removed or 0}" if run is not None and run.diff_files else ""
@@ -185,7 +185,7 @@ def _done(page: Page, rows: list[Row]) -> Iterator[str]:
         yield f"{INDENT}{len(rows) - MOST} more · fleet list --all"
 
 
-def _end(cell: str, row: Row, width: int = 6) -> str:
+def _end(cell: str, row: AgentRow, width: int = 6) -> str:
     """Return the last cells of a row: this cell, and the cost."""
     spent = _spent(row.run.cost_usd, row.run.cost_basis) if row.run else NOTHING
     return f"{cell:>{width}}{GAP}{spent:>6}"
@@ -199,9 +199,9 @@ def _spent(dollars: float | None, basis: str) -> str:
 
 def fit(text: str, width: int) -> str:
     """Return the text within this width, with an ellipsis if it was cut."""
-    if columns.text_width(text) <= width:
+    if tables.text_width(text) <= width:
         return text
-    while text and columns.text_width(text) > width - 1:
+    while text and tables.text_width(text) > width - 1:
         text = text[:-1]
     return f"{text.rstrip()}…" if width > 0 else ""
 
@@ -223,7 +223,7 @@ def _totals(found: Overview, width: int) -> Iterator[str]:
 def _wrapped(text: str, width: int) -> Iterator[str]:
     line = ""
     for word in text.split(" "):
-        if line and columns.text_width(f"{line} {word}") > width:
+        if line and tables.text_width(f"{line} {word}") > width:
             yield line
             line = f"  {word}"
         else:
@@ -247,5 +247,5 @@ def _moment(moment: datetime) -> str:
 
 
 def _styled(text: str, *, fg: str = "", bold: bool = False) -> str:
-    has_style = columns.has_color() and text and (fg or bold)
+    has_style = tables.has_color() and text and (fg or bold)
     return click.style(text, fg=fg or None, bold=bold or None) if has_style else text

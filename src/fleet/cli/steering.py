@@ -4,21 +4,21 @@ import sys
 
 import click
 
-from fleet.actions import steering
-from fleet.actions.names import find_task
-from fleet.actions.steering import Told, Way
+from fleet.actions.tasks import messages
+from fleet.actions.tasks.messages import MessageStatus, Way
+from fleet.actions.tasks.names import find_task
 from fleet.assembly import open_fleet
 from fleet.cli import person
-from fleet.cli.amounts import instant
 from fleet.cli.asking import see_to_supervisor
 from fleet.cli.bd.session import read_source
 from fleet.cli.bd.text import clean
 from fleet.cli.completion import complete_names
+from fleet.cli.tables import instant
 from fleet.core.jsontext import encode_printable
 from fleet.core.run import Delivery
 from fleet.core.task_status import QUESTION
-from fleet.engine.single import holder
 from fleet.home import find
+from fleet.supervisor.lock import holder
 
 LINE = "----- What you want to tell the agent goes above this line. -----"
 
@@ -47,11 +47,11 @@ def prompt(name: str, words: tuple[str, ...], seconds: float, as_json: bool) -> 
     """
     with open_fleet(find()) as fleet:
         text = " ".join(words) or _typed(find_task(fleet, name, scope=person.scope()))
-        told = steering.prompt(fleet, name, text, by=person.name(), caller=person.caller(fleet), scope=person.scope())
+        told = messages.prompt(fleet, name, text, by=person.name(), caller=person.caller(fleet), scope=person.scope())
         if told.task.branch and not told.supervised:
             see_to_supervisor(find())
             told = told._replace(supervised=holder(find()) is not None)
-        told = steering.watch(fleet, told, seconds)
+        told = messages.watch(fleet, told, seconds)
     _print(told, as_json)
 
 
@@ -63,10 +63,10 @@ def prompt(name: str, words: tuple[str, ...], seconds: float, as_json: bool) -> 
 def interrupt(name: str, words: tuple[str, ...], seconds: float, as_json: bool) -> None:
     """Interrupt the agent of a running task. With TEXT, the agent continues; without, the task is blocked."""
     with open_fleet(find()) as fleet:
-        told = steering.interrupt(
+        told = messages.interrupt(
             fleet, name, " ".join(words), by=person.name(), caller=person.caller(fleet), scope=person.scope()
         )
-        told = steering.watch(fleet, told, seconds)
+        told = messages.watch(fleet, told, seconds)
     _print(told, as_json)
 
 
@@ -76,7 +76,7 @@ def _typed(task_id: str) -> str:
     return (click.edit(f"\n{LINE}\n{task_id}\n") or "").partition(LINE)[0]
 
 
-def _print(told: Told, as_json: bool) -> None:
+def _print(told: MessageStatus, as_json: bool) -> None:
     if as_json:
         click.echo(encode_printable(told.view(), 2))
         return
@@ -85,7 +85,7 @@ def _print(told: Told, as_json: bool) -> None:
         click.echo("no supervisor runs: nobody passes it on; `fleet run start` starts one", err=True)
 
 
-def arrived(told: Told) -> str:
+def arrived(told: MessageStatus) -> str:
     """Return a sentence on the delivery of a message."""
     message = told.message
     match message.state:
@@ -99,7 +99,7 @@ def arrived(told: Told) -> str:
             return _ahead(told)
 
 
-def _ahead(told: Told) -> str:
+def _ahead(told: MessageStatus) -> str:
     """Return a sentence on how a message that was not sent yet will be delivered."""
     run = told.run
     match told.way:
@@ -120,7 +120,7 @@ def _ahead(told: Told) -> str:
             return f"kept; it is {told.task.status}, and its next run gets it"
 
 
-def _stopped(told: Told) -> str:
+def _stopped(told: MessageStatus) -> str:
     """Return a sentence on the result of an order to stop."""
     if told.run is not None and told.run.is_live:
         return f"{told.run.id} is asked to stop what it does"

@@ -4,20 +4,21 @@ import sys
 
 import click
 
-from fleet.actions import agents, control
-from fleet.actions.elsewhere import here
-from fleet.actions.names import find_exactly, find_tasks, shown
-from fleet.actions.waiting import Progress
-from fleet.actions.waiting import wait as wait_for
-from fleet.actions.workflows import flow
+from fleet.actions.control import supervisor
+from fleet.actions.control.other_hosts import here
+from fleet.actions.tasks.names import find_exactly, find_tasks, shown
+from fleet.actions.tasks.waiting import WaitProgress
+from fleet.actions.tasks.waiting import wait as wait_for
+from fleet.actions.workers.workflows import flow
+from fleet.actions.worktrees import agents
 from fleet.assembly import open_fleet
 from fleet.cli import person
 from fleet.cli.asking import is_sure, see_to_supervisor
 from fleet.cli.bd.text import clean
 from fleet.cli.completion import complete_names
-from fleet.core.errors import Usage
-from fleet.engine.single import holder
+from fleet.core.errors import UsageError
 from fleet.home import find
+from fleet.supervisor.lock import holder
 from fleet.workflows.ids import is_workflow
 
 TIMED_OUT = 124  # the exit code of timeout(1)
@@ -59,14 +60,14 @@ def done(names: tuple[str, ...], reason: str, sure: bool) -> int:
 @click.command()
 def pause() -> None:
     """Stop starting agents until `fleet resume`. Running agents continue."""
-    control.pause(find(), caller=person.calling(find()))
+    supervisor.pause(find(), caller=person.calling(find()))
     click.echo("paused: no new agents are started; `fleet resume` goes on")
 
 
 @click.command()
 def resume() -> None:
     """Resume starting agents after `fleet pause`."""
-    was_paused = control.resume(find(), caller=person.calling(find()))
+    was_paused = supervisor.resume(find(), caller=person.calling(find()))
     click.echo("agents are started again" if was_paused else "it was not paused")
 
 
@@ -82,7 +83,7 @@ def wait(names: tuple[str, ...], everything: bool, timeout: float | None) -> int
     Exit code 0: all tasks are closed. Exit code 1: some tasks need a person. Exit code 124: the time ran out.
     """
     if bool(names) == everything:
-        raise Usage("name the tasks to wait for, or say --all", hint="`fleet wait --help` shows how it is used.")
+        raise UsageError("name the tasks to wait for, or say --all", hint="`fleet wait --help` shows how it is used.")
     display = Display()
     with open_fleet(find()) as fleet:
         tasks = find_tasks(fleet, [name for name in names if not is_workflow(name)], scope=person.scope())
@@ -103,7 +104,7 @@ class Display:
         self._line = ""
         self._terminal = sys.stderr.isatty()
 
-    def tell(self, progress: Progress) -> None:
+    def tell(self, progress: WaitProgress) -> None:
         for word, tasks in (("closed", progress.closed), ("blocked", progress.blocked)):
             for task in tasks:
                 if f"{task.id} {word}" not in self._told:
@@ -114,7 +115,7 @@ class Display:
             click.echo(f"\r\x1b[K{line}", nl=False, err=True)
             self._line = line
 
-    def end(self, progress: Progress) -> None:
+    def end(self, progress: WaitProgress) -> None:
         for key in progress.gone:
             self._say(f"{key} was deleted")
         self._say(_counted(progress) + ("" if progress.is_over else ": out of time"))
@@ -124,7 +125,7 @@ class Display:
         self._line = ""
 
 
-def _counted(progress: Progress) -> str:
+def _counted(progress: WaitProgress) -> str:
     counts = (
         (len(progress.closed), "closed"),
         (len(progress.running), "running"),

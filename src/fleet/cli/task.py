@@ -4,11 +4,11 @@ from collections.abc import Iterable
 
 import click
 
-from fleet.actions.agents import running
-from fleet.actions.fetch_elsewhere import elsewhere_events
-from fleet.actions.names import find_task
-from fleet.actions.reading import PARTS, follow, newest_log, part, text_of
-from fleet.actions.runs import task_home
+from fleet.actions.control.fetch import elsewhere_events
+from fleet.actions.control.reading import PARTS, follow, newest_log, part, text_of
+from fleet.actions.tasks.names import find_task
+from fleet.actions.tasks.runs import task_home
+from fleet.actions.worktrees.agents import running
 from fleet.assembly import Fleet, open_fleet
 from fleet.cli import person
 from fleet.cli.bd.text import clean, shown

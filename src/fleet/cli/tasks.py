@@ -4,24 +4,23 @@ from typing import Any
 
 import click
 
-from fleet.actions.elsewhere import whereabouts
-from fleet.actions.hand_edits import take_hand_edits
-from fleet.actions.hosts import bound_to, in_names
-from fleet.actions.names import find_task
+from fleet.actions.control.hosts import bound_to, in_names
+from fleet.actions.control.other_hosts import whereabouts
+from fleet.actions.tasks.hand_edits import take_hand_edits
+from fleet.actions.tasks.names import find_task
 from fleet.assembly import Fleet, open_fleet
 from fleet.cli import person
-from fleet.cli.amounts import cost, explained
 from fleet.cli.bd import main as bd
 from fleet.cli.bd.session import write_json
 from fleet.cli.bd.show import details
 from fleet.cli.bd.text import block, clean
-from fleet.config import Settings, load, model_for
+from fleet.cli.tables import cost, explained
 from fleet.core.filter import READY
-from fleet.core.host import required, without_pin
-from fleet.core.host_words import plain
+from fleet.core.host import plain, required, without_pin
 from fleet.core.run import total_cost
 from fleet.core.task import Status, Task
 from fleet.home import find
+from fleet.settings import Settings, load, model_for
 
 #: The metadata key for a task's requirements on hosts.
 REQUIRES = "fleet.requires"

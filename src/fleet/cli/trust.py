@@ -5,8 +5,8 @@ import sys
 
 import click
 
-from fleet.actions import trusting
-from fleet.actions.trusting import FileLine, Standing
+from fleet.actions.control import trust as trusting
+from fleet.actions.control.trust import FileLine, TrustStatus
 from fleet.assembly import open_fleet
 from fleet.cli import person
 from fleet.cli.bd.text import clean
@@ -50,11 +50,11 @@ def trust(directory: str, show: bool, yes: bool, expect: str, as_json: bool) -> 
         click.echo(line)
 
 
-def _is_new(found: Standing) -> bool:
+def _is_new(found: TrustStatus) -> bool:
     return bool(found.changes) or not all([each.is_trusted for each in found.lines + found.files])
 
 
-def _shown(found: Standing) -> list[str]:
+def _shown(found: TrustStatus) -> list[str]:
     lines = [f"{_word(line.is_trusted)}  {clean(line.text)}" for line in found.lines]
     for line in found.files:
         lines += [f"{_word(line.is_trusted)}  {_file(line)}", *(f"{'':13}  {clean(each)}" for each in line.file.does)]
@@ -73,14 +73,14 @@ def _file(line: FileLine) -> str:
     return f"{clean(line.file.path)} (sha256 {line.file.sha256[:12]}), read by {', '.join(line.coders[:3])}{others}"
 
 
-def _repository(found: Standing) -> list[str]:
+def _repository(found: TrustStatus) -> list[str]:
     if not found.is_known:
         return ["git's hooks and settings here: not used yet; they are taken as they are at first use"]
     changes = [f"not trusted  {clean(change)}" for change in found.changes]
     return changes or ["git's hooks and settings here: as they were when they were trusted"]
 
 
-def _trusted(found: Standing) -> list[str]:
+def _trusted(found: TrustStatus) -> list[str]:
     new = [clean(line.text) for line in found.lines if not line.is_trusted] + [*map(clean, found.changes)]
     new += [_file(line) for line in found.files if not line.is_trusted]
     if not new and found.is_known:

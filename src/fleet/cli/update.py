@@ -6,8 +6,8 @@ import sys
 import click
 
 from fleet import __version__
-from fleet.actions import updates
-from fleet.actions.rights import refuse_agents
+from fleet.actions.control import update as updates
+from fleet.actions.tasks.rights import refuse_agents
 from fleet.cli import person
 from fleet.cli.bd.text import clean
 from fleet.core.errors import FleetError

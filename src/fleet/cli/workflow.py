@@ -4,13 +4,13 @@ import os
 
 import click
 
-from fleet.actions import plans
-from fleet.actions.workflows import Flow, meant
+from fleet.actions.workers import workflow_create
+from fleet.actions.workers.workflows import Flow, meant
 from fleet.cli import person
 from fleet.cli.bd.text import shown
 from fleet.cli.workflow_runs import cancel, cleanup, listed, opened, results, run, status, tell_faults
 from fleet.core.jsontext import encode_printable
-from fleet.core.workflow import Plan, Stage
+from fleet.core.workflow import Stage, WorkflowPlan
 from fleet.home import find
 from fleet.workflows import templates
 from fleet.workflows.faults import BadWorkflow
@@ -46,7 +46,7 @@ def new(template: str | None, out: str | None, as_json: bool) -> None:
         click.echo(templates.text(template), nl=False)
         return
     path = out or f"{template}.toml"
-    plans.write_template(template, path)
+    workflow_create.write_template(template, path)
     click.echo(encode_printable({"file": path}) if as_json else f"wrote {shown(path)}")
 
 
@@ -107,15 +107,15 @@ def _flow(name: str) -> Flow | None:
         return meant(fleet, name)
 
 
-def _plan(file: str) -> Plan:
-    return plans.plan_of(find(), file, cwd=person.current_directory(), env=os.environ)
+def _plan(file: str) -> WorkflowPlan:
+    return workflow_create.plan_of(find(), file, cwd=person.current_directory(), env=os.environ)
 
 
 def _first_comment(name: str) -> str:
     return templates.text(name).partition("\n")[0].lstrip("# ").rstrip(".")
 
 
-def _count(plan: Plan) -> str:
+def _count(plan: WorkflowPlan) -> str:
     number = len(plan.stages)
     return f"{number} stage{'s' if number != 1 else ''}"
 
@@ -136,6 +136,6 @@ def _line(stage: Stage, state: str) -> str:
     return f"{stage.name}{f' ({state})' if state else ''}: {'; '.join(facts)}"
 
 
-def _view(plan: Plan) -> dict[str, object]:
+def _view(plan: WorkflowPlan) -> dict[str, object]:
     stages = [{**stage.as_json(), "needs": stage.needs} for stage in plan.stages]
     return {**plan.as_json(), "stages": stages}

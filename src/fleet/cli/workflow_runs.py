@@ -7,24 +7,25 @@ from contextlib import contextmanager
 
 import click
 
-from fleet.actions import control, homes, plans, worker_warnings, workflow_making, workflows
-from fleet.actions.worker_making import Maker
-from fleet.actions.worker_terms import WorkerTerms
-from fleet.actions.workflow_making import Asked
-from fleet.actions.workflows import Flow
+from fleet.actions.control import homes, supervisor
+from fleet.actions.workers import warnings, workflow_create, workflows
+from fleet.actions.workers.create import WorkerCreator
+from fleet.actions.workers.terms import WorkerTerms
+from fleet.actions.workers.workflow_create import WorkflowRequest
+from fleet.actions.workers.workflows import Flow
 from fleet.assembly import Fleet, open_fleet
 from fleet.cli import person
 from fleet.cli.asking import agreed
 from fleet.cli.bd.text import clean, shown
 from fleet.cli.errors import tell
-from fleet.cli.removed import tell_removed
-from fleet.core.errors import HomeMissing, Usage
+from fleet.cli.killing import tell_removed
+from fleet.core.errors import HomeMissing, UsageError
 from fleet.core.jsontext import encode_printable
 from fleet.home import find
 from fleet.workflows.faults import BadWorkflow
 
 #: The states of a stage that may have had an agent.
-WORKED = (workflows.State.DONE, workflows.State.FAILED, workflows.State.STOPPED)
+WORKED = (workflows.StageState.DONE, workflows.StageState.FAILED, workflows.StageState.STOPPED)
 
 with_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -49,7 +50,7 @@ def run(file: str, prompt: str | None, repo: str | None, base: str | None, wait:
     home, here = find(), person.current_directory()
     directory = os.path.join(here, repo) if repo else here  # noqa: PTH118 - paths of users are strings
     try:
-        plan = plans.plan_of(home, file, cwd=directory, env=os.environ)
+        plan = workflow_create.plan_of(home, file, cwd=directory, env=os.environ)
     except BadWorkflow as error:
         return tell_faults(error)
     said = sys.stdin.read() if prompt == "-" else prompt or ""
@@ -57,20 +58,20 @@ def run(file: str, prompt: str | None, repo: str | None, base: str | None, wait:
     if homes.ensure(home):
         click.echo(f"fleet home initialized at {home.root}", err=True)
     with open_fleet(home) as fleet:
-        maker = Maker(person.name(), person.caller(fleet))
-        asked = Asked(directory=directory, prompt=said, base=base or "")
-        made = workflow_making.make(fleet, plan, asked, terms, maker)
-        if started := (control.ensure(home) if maker.caller is None else None):
+        maker = WorkerCreator(person.name(), person.caller(fleet))
+        asked = WorkflowRequest(directory=directory, prompt=said, base=base or "")
+        made = workflow_create.make(fleet, plan, asked, terms, maker)
+        if started := (supervisor.ensure(home) if maker.caller is None else None):
             click.echo(f"supervisor started: pid {started}", err=True)
         found = workflows.flow(fleet, made.id)
-        for reason in worker_warnings.of_stages(fleet, found):
+        for reason in warnings.of_stages(fleet, found):
             click.echo(f"warning: {clean(reason)}", err=True)
         if not as_json:
             click.echo(f"{made.id}: {len(found.stages)} stages of {clean(made.name)}")
         if not wait:
             click.echo(encode_printable(found.view(), 2) if as_json else _what_next(made.id), err=not as_json)
             return 0
-        over = workflows.wait(fleet, made.id, tell=(lambda _: None) if as_json else Told().tell)
+        over = workflows.wait(fleet, made.id, tell=(lambda _: None) if as_json else StageReporter().tell)
         if not over.is_over:
             _tell_questions(fleet, over)
     click.echo(encode_printable(over.view(), 2) if as_json else _headline(over))
@@ -162,7 +163,7 @@ def cleanup(workflow_id: str, branches: bool, yes: bool, as_json: bool) -> int:
         found = workflows.flow(fleet, workflow_id)
         if not yes:
             if as_json or not sys.stdin.isatty():
-                raise Usage("nobody can be asked here", hint="--yes goes ahead.")
+                raise UsageError("nobody can be asked here", hint="--yes goes ahead.")
             count, key = len(found.stages), found.workflow.id
             if not agreed(f"remove the worktrees of {count} stages of {key}?", "nothing was removed"):
                 return 1
@@ -200,7 +201,7 @@ def _entry(entry: object) -> str:
     return f"{entry.get('command')} ({entry.get('status')})" if isinstance(entry, dict) else str(entry)
 
 
-class Told:
+class StageReporter:
     """A reporter that prints each change of a stage's state or reason once."""
 
     def __init__(self) -> None:
@@ -208,7 +209,7 @@ class Told:
 
     def tell(self, flow: Flow) -> None:
         for seen in flow.stages:
-            state, reason = self._known.get(seen.stage.name, (workflows.State.WAITING, ""))
+            state, reason = self._known.get(seen.stage.name, (workflows.StageState.WAITING, ""))
             if state != seen.state or (seen.reason and reason != seen.reason):
                 why = f": {clean(seen.reason)}" if seen.reason else ""
                 click.echo(f"{clean(seen.stage.name)} {seen.state}{why}")
@@ -216,7 +217,7 @@ class Told:
 
 
 def _headline(flow: Flow) -> str:
-    done = sum(seen.state in (workflows.State.DONE, workflows.State.SKIPPED) for seen in flow.stages)
+    done = sum(seen.state in (workflows.StageState.DONE, workflows.StageState.SKIPPED) for seen in flow.stages)
     why = f"  {clean(flow.trouble)}" if flow.trouble else ""
     return shown(f"{flow.workflow.id}  {flow.status:<9}  {done}/{len(flow.stages)}  {flow.workflow.name}{why}")
 

@@ -1,4 +1,23 @@
-"""Registry of the coders that a task may name, and loading of their adapters."""
+"""Coders: one adapter for each agent product, and what all of them share.
+
+Imports core and settings only. Used through `base`; the registry imports a product when a task names it.
+
+agy       Antigravity's `agy`, which prints plain text and exits without reporting a result
+base      the Coder port
+command   output of a described coder
+copilot   GitHub's `copilot`, as of 1.0.102
+dialogs   answers to the questions that coders ask before the first work, written into their own files
+gemini    Gemini CLI
+opencode  OpenCode
+pi        Pi's `pi --mode json`, as of 0.73
+prompt    the prompt that every coder gets
+qwen      Qwen Code
+refusals  parsing the end of a limit from a coder's message, because coders report it only in prose
+said      tolerant reading of a program's output
+claude/   claude code
+codex/    codex
+demo/     the demo coder
+"""
 
 from __future__ import annotations
 
@@ -9,15 +28,15 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from fleet.coders.base import Coder
-    from fleet.config import Settings
+    from fleet.settings import Settings
 
 #: Import string of the adapter for each coder name.
 CODERS: dict[str, str] = {
     "agy": "fleet.coders.agy:AgyCoder",
-    "claude": "fleet.coders.claude:ClaudeCoder",
-    "codex": "fleet.coders.codex:CodexCoder",
+    "claude": "fleet.coders.claude.adapter:ClaudeCoder",
+    "codex": "fleet.coders.codex.adapter:CodexCoder",
     "copilot": "fleet.coders.copilot:CopilotCoder",
-    "demo": "fleet.coders.demo:DemoCoder",
+    "demo": "fleet.coders.demo.adapter:DemoCoder",
     "gemini": "fleet.coders.gemini:GeminiCoder",
     "opencode": "fleet.coders.opencode:OpencodeCoder",
     "pi": "fleet.coders.pi:PiCoder",

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from fleet.core.fencing import fenced
+from fleet.core.quoting import fenced
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from fnmatch import fnmatchcase
 
-from fleet.core.digest import sha256
 from fleet.core.errors import BadInput
+from fleet.core.ids import sha256
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ class FleetError(Exception):
             self.hint = hint
 
 
-class Usage(FleetError):
+class UsageError(FleetError):
     """The command line itself is invalid."""
 
     exit_code = 2

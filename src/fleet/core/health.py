@@ -5,7 +5,7 @@ from __future__ import annotations
 from fleet.core.record import Record
 
 
-class State:
+class HealthState:
     """The results of a health check."""
 
     OK = "ok"
@@ -13,7 +13,7 @@ class State:
     WRONG = "wrong"
 
 
-class Vital(Record):
+class HealthCheck(Record):
     """The result of one health check. The remedy is empty if nothing has to be done."""
 
     name: str

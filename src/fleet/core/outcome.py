@@ -6,7 +6,6 @@ import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from fleet.core.last_words import question_in
 from fleet.core.record import Record
 from fleet.core.run import Ending, Outcome
 from fleet.core.task import Status
@@ -14,6 +13,42 @@ from fleet.core.task import Status
 if TYPE_CHECKING:
     from fleet.core.run import Run
     from fleet.core.task import Task
+
+
+#: Characters at the end of a message that are searched, and that are quoted.
+LONGEST_END, LONGEST_QUESTION = 4_000, 2_000
+#: Polite phrases that expect no answer.
+_POLITE = re.compile(
+    r"\b(?:anything else|something else|any (?:other |more |further )?questions|how does (?:that|this) look)\b",
+    re.IGNORECASE,
+)
+#: Requests that are not phrased as a question.
+_REQUEST = re.compile(
+    r"\bplease (?:confirm|tell me|let me know|choose|clarify|advise|decide|specify|provide)\b"
+    r"|\blet me know (?:which|what|how|whether|when|where)\b"
+    r"|\b(?:waiting for|awaiting|i need) your (?:answer|decision|confirmation|approval|input|reply|choice|go-ahead)\b",
+    re.IGNORECASE,
+)
+_QUESTION = re.compile(r"[^.!?\n]*\?+(?=[\s\"'”’)*_`]|$)")
+_FENCED = re.compile(r"(?:```|~~~).*?(?:```|~~~|\Z)", re.DOTALL)
+_OPTION = re.compile(r"\s*(?:[-*•+]|\(?[0-9a-zA-Z][.):])\s")
+
+
+def question_in(text: str) -> str:
+    """Return the end of a message if it asks the reader something, else ""."""
+    end = text[-LONGEST_END:].strip()
+    paragraphs = [part for part in re.split(r"\n\s*\n", _FENCED.sub("", end)) if part.strip()]
+    while len(paragraphs) > 1 and all(_OPTION.match(line) for line in paragraphs[-1].splitlines()):
+        options = paragraphs.pop()  # the options below the question
+        if _asks(options):
+            return end[-LONGEST_QUESTION:]
+    return end[-LONGEST_QUESTION:] if paragraphs and _asks(paragraphs[-1]) else ""
+
+
+def _asks(paragraph: str) -> bool:
+    asked = [found for found in _QUESTION.findall(paragraph) if not _POLITE.search(found)]
+    return bool(asked) or bool(_REQUEST.search(paragraph) and not _POLITE.search(paragraph))
+
 
 #: A final message from the service instead of the model, which some coders report as a success.
 API_ERROR = re.compile(r"\s*\[?API Error\b")
@@ -35,7 +70,7 @@ class Exit(Record):
     apart: tuple[str, ...] = ()  # sandbox restrictions: offline, hidden, writes, temporary, ipc
 
 
-class Seen(Record):
+class RunObservations(Record):
     """All observations about a run's end."""
 
     run: Run
@@ -52,7 +87,7 @@ class Seen(Record):
     interactive: bool = False  # it had a terminal with a person at the keyboard
 
 
-def outcome_of(seen: Seen) -> Outcome:
+def outcome_of(seen: RunObservations) -> Outcome:
     words = seen.run.notes
     if seen.task.cancel_requested_at is not None:
         return _ended(seen, Ending.CANCELLED, seen.task.cancel_reason or "stopped by hand")
@@ -75,7 +110,7 @@ def outcome_of(seen: Seen) -> Outcome:
     return _of_session(seen, seen.exit) if seen.interactive else _by_words(seen, words, seen.exit)
 
 
-def asked_last(seen: Seen) -> str:
+def asked_last(seen: RunObservations) -> str:
     """Return the question that a headless run asks in its last message, or "".
 
     Empty if the run handed in or asked in another way.
@@ -96,7 +131,7 @@ def denied_tools(run: Run) -> list[str]:
     return list(run.notes.get("denied", ()))
 
 
-def _of_session(seen: Seen, exit: Exit) -> Outcome:
+def _of_session(seen: RunObservations, exit: Exit) -> Outcome:
     """Return the outcome of a terminal session that ended by itself, judged by its results.
 
     Nobody waits for the final result of its coder.
@@ -110,7 +145,7 @@ def _of_session(seen: Seen, exit: Exit) -> Outcome:
     return _ended(seen, Ending.INCOMPLETE, "its session ended, and nothing was changed")
 
 
-def _by_words(seen: Seen, words: dict[str, Any], exit: Exit) -> Outcome:
+def _by_words(seen: RunObservations, words: dict[str, Any], exit: Exit) -> Outcome:
     if words.get("denied") and not _handed_in(seen):
         return _ended(seen, Ending.BLOCKED, f"the agent was not allowed to use {', '.join(words['denied'])}")
     if not words.get("ok"):
@@ -123,7 +158,7 @@ def _by_words(seen: Seen, words: dict[str, Any], exit: Exit) -> Outcome:
     return _without_result(seen, words, exit)
 
 
-def _with_result(seen: Seen, words: dict[str, Any], exit: Exit) -> Outcome:
+def _with_result(seen: RunObservations, words: dict[str, Any], exit: Exit) -> Outcome:
     if not words["ok"]:
         said = words.get("said") or words.get("error") or "no details"
         return _ended(seen, Ending.FAILED, f"the coder reports an error: {said}")
@@ -138,7 +173,7 @@ def _with_result(seen: Seen, words: dict[str, Any], exit: Exit) -> Outcome:
     return _ended(seen, Ending.FINISHED, words.get("said") or "done")
 
 
-def _without_result(seen: Seen, words: dict[str, Any], exit: Exit) -> Outcome:
+def _without_result(seen: RunObservations, words: dict[str, Any], exit: Exit) -> Outcome:
     if exit.status or exit.signal:
         return _ended(seen, Ending.FAILED, f"the agent {_end_of(exit)}{_detail(seen, words)}")
     if not seen.tells_result:
@@ -152,12 +187,12 @@ def _end_of(exit: Exit) -> str:
     return f"was ended by signal {exit.signal}" if exit.signal else f"ended with exit code {exit.status}"
 
 
-def _detail(seen: Seen, words: dict[str, Any]) -> str:
+def _detail(seen: RunObservations, words: dict[str, Any]) -> str:
     complaint = words.get("error") or seen.stderr.strip()[-300:]
     return f": {complaint}" if complaint else ""
 
 
-def _limited(seen: Seen, limit: dict[str, Any]) -> Outcome:
+def _limited(seen: RunObservations, limit: dict[str, Any]) -> Outcome:
     kind = limit.get("kind") or "rate"
     if kind == "budget":
         return _ended(seen, Ending.OVER_BUDGET, f"its coder stopped: {limit.get('text') or 'no details'}")
@@ -166,21 +201,21 @@ def _limited(seen: Seen, limit: dict[str, Any]) -> Outcome:
     return _ended(seen, BY_LIMIT.get(kind, Ending.RATE_LIMITED), reason).replace(resume_at=until, limit=kind)
 
 
-def _tool_calls(seen: Seen) -> int:
+def _tool_calls(seen: RunObservations) -> int:
     """Return the tool calls of the whole session. A run interrupted after the work needs none of its own."""
     return seen.run.tool_calls + int(seen.run.notes.get("before", {}).get("tool_calls", 0))
 
 
-def _formalities(seen: Seen) -> int:
+def _formalities(seen: RunObservations) -> int:
     notes = seen.run.notes
     return int(notes.get("formalities", 0)) + int(notes.get("before", {}).get("formalities", 0))
 
 
-def _handed_in(seen: Seen) -> bool:
+def _handed_in(seen: RunObservations) -> bool:
     return seen.task.handed_in_at is not None or seen.result_file
 
 
-def _ended(seen: Seen, ending: str, reason: str) -> Outcome:
+def _ended(seen: RunObservations, ending: str, reason: str) -> Outcome:
     exit = seen.exit
     return Outcome(
         ending=ending,

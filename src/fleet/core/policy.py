@@ -6,11 +6,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from fleet.core.finding import DONE, NEEDS_PERSON, Finding
-from fleet.core.flow import CUT_SHORT
 from fleet.core.record import Record
 from fleet.core.rules import Rules
 from fleet.core.run import Ending
 from fleet.core.task import INTERACTIVE, Status, Verdict
+from fleet.core.workflow import CUT_SHORT
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fleet.core.run import Outcome
     from fleet.core.task import Task
 
-    class Limits(Protocol):
+    class RetryLimits(Protocol):
         """The settings for how often a task may come back."""
 
         @property
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         @property
         def limit_waits(self) -> int: ...
 
-    class Findings(Protocol):
+    class FindingRules(Protocol):
         """The settings for what follows from a finding. The other findings have settings of the same name."""
 
         @property
@@ -51,7 +51,7 @@ RULES = Rules()
 PERSON = "person"
 
 
-class Bounds(Record):
+class EffectiveLimits(Record):
     """Limits for how often one task may come back, from the settings and the task's own rules."""
 
     retry_limit: int
@@ -66,9 +66,9 @@ def decide(
     outcome: Outcome,
     *,
     now: datetime,
-    limits: Limits,
+    limits: RetryLimits,
     jitter: float,
-    findings: Findings,
+    findings: FindingRules,
     rules: Rules = RULES,
 ) -> Verdict:
     """Return where a task goes after a run. `jitter` is a random number from 0 to 1."""
@@ -86,12 +86,12 @@ def decide(
     return verdict
 
 
-def bounds_for(limits: Limits, rules: Rules, ending: str) -> Bounds:
+def bounds_for(limits: RetryLimits, rules: Rules, ending: str) -> EffectiveLimits:
     """Return the bounds of a task with these rules. After a silence, the rules may set another bound."""
     again = rules.retries
     if ending in (Ending.STALLED, Ending.START_HANG) and rules.stale_restarts is not None:
         again = rules.stale_restarts
-    return Bounds(
+    return EffectiveLimits(
         retry_limit=limits.retry_limit if again is None else again + 1,
         continue_limit=limits.continue_limit,
         context_limit=limits.context_limit,
@@ -113,7 +113,7 @@ def _put_off(verdict: Verdict, task: Task, rules: Rules, now: datetime) -> Verdi
     return verdict.replace(not_before=now + timedelta(seconds=seconds if most is None else min(seconds, most)))
 
 
-def bound(limits: Limits, findings: Findings) -> int:
+def bound(limits: RetryLimits, findings: FindingRules) -> int:
     """Return the maximum number of runs of a task before a person must act."""
     back = limits.continue_limit + limits.context_limit + limits.lost_limit + limits.limit_waits
     return limits.retry_limit + back + findings.verify_retries + findings.fabricated_retries
@@ -124,7 +124,7 @@ def backoff(failures: int, jitter: float) -> timedelta:
     return min(BACKOFF_CAP, BACKOFF_BASE * (1 << min(failures, 16))) * jitter
 
 
-def _decide(task: Task, outcome: Outcome, now: datetime, limits: Bounds, jitter: float) -> Verdict:
+def _decide(task: Task, outcome: Outcome, now: datetime, limits: EffectiveLimits, jitter: float) -> Verdict:
     reason = outcome.reason or outcome.ending
     match outcome.ending:
         case Ending.INCOMPLETE:
@@ -143,7 +143,7 @@ def _decide(task: Task, outcome: Outcome, now: datetime, limits: Bounds, jitter:
             return _no_failure(task, outcome.ending, reason, limits)
 
 
-def _no_failure(task: Task, ending: str, reason: str, limits: Bounds) -> Verdict:
+def _no_failure(task: Task, ending: str, reason: str, limits: EffectiveLimits) -> Verdict:
     match ending:
         case Ending.RATE_LIMITED | Ending.OVERLOADED | Ending.NOT_LOGGED_IN:
             # The account is parked, not the task, so another account may take the task at once.
@@ -161,7 +161,7 @@ def _no_failure(task: Task, ending: str, reason: str, limits: Bounds) -> Verdict
             raise ValueError(f"no rule for a run that ended {unknown!r}")
 
 
-def _judged(task: Task, outcome: Outcome, limits: Limits, findings: Findings, rules: Rules) -> Verdict:
+def _judged(task: Task, outcome: Outcome, limits: RetryLimits, findings: FindingRules, rules: Rules) -> Verdict:
     """Return the verdict for a run that claims to be done. Its receipt decides."""
     shown = outcome.shown or outcome.reason or outcome.ending
     done = Verdict(
@@ -205,12 +205,12 @@ def _strayed(outcome: Outcome, verdict: Verdict) -> Verdict:
     return verdict.replace(status=Status.BLOCKED, reason=told, not_before=None)
 
 
-def _incomplete(task: Task, reason: str, limits: Bounds | Limits) -> Verdict:
+def _incomplete(task: Task, reason: str, limits: EffectiveLimits | RetryLimits) -> Verdict:
     said = f"asked to go on {_times(task.continues)}, and not finished"
     return _again(task.continues, limits.continue_limit, said, reason).replace(continues=1)
 
 
-def _failed(task: Task, reason: str, again_at: datetime, limits: Bounds) -> Verdict:
+def _failed(task: Task, reason: str, again_at: datetime, limits: EffectiveLimits) -> Verdict:
     failures = task.failures + 1
     if failures >= limits.retry_limit:
         return Verdict(status=Status.BLOCKED, reason=f"failed {_times(failures)}; the last time: {reason}", failures=1)

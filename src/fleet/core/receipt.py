@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.core.digest import sha256
+from fleet.core.ids import sha256
 from fleet.core.jsontext import decode, encode
 from fleet.core.record import Record
 

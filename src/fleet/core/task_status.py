@@ -8,10 +8,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from fleet.core.finding import NEEDS_PERSON, Finding
-from fleet.core.flow import BY_HAND, was_stopped
 from fleet.core.record import Record
 from fleet.core.run import BY_TOOL, Delivery
 from fleet.core.task import INTERACTIVE, MERGED, Status
+from fleet.core.workflow import BY_HAND, was_stopped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

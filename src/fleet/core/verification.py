@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class Wanted(Record):
+class VerifyRequest(Record):
     """A requested verification."""
 
     command: str

@@ -6,9 +6,11 @@ from fleet.core.jsontext import decode
 from fleet.core.record import Record
 
 TYPE_CHECKING = False
+
 if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
+
 
 #: Keys of a worktree's notes: its requested removal, why it was kept then, and the ref that keeps its deleted branch.
 TO_GO, STAYS, BRANCH_KEPT = "to_go", "stays", "branch_kept"
@@ -16,7 +18,7 @@ TO_GO, STAYS, BRANCH_KEPT = "to_go", "stays", "branch_kept"
 SENT, SENT_TO, NOT_SENT = "sent", "sent_to", "not_sent"
 
 
-class Wish(Record):
+class RemovalRequest(Record):
     """A request from another host to remove a worktree."""
 
     epoch: int  # of its task: if it grew since, the worktree is still in use
@@ -84,3 +86,20 @@ class Workspace(Record):
     def made(self) -> dict[str, Any]:
         found: dict[str, Any] = decode(self.notes)
         return found
+
+
+class Collision(Record):
+    """Two tasks whose branches collide, and the files in conflict. `task_id` is the task that began first."""
+
+    common: str  # the repository's git directory
+    task_id: str
+    other_id: str
+    tip: str  # the commits that were compared
+    other_tip: str
+    files: tuple[str, ...]
+    seen_at: datetime
+    told_at: datetime | None = None  # when the later agent was told
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        return self.task_id, self.other_id

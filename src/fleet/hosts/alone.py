@@ -8,15 +8,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
+    from fleet.agents.base import Launcher
     from fleet.core.task import Task
-    from fleet.engine.context import Context
-    from fleet.engine.folder import TaskFolder
+    from fleet.git.repository import Repository
     from fleet.hosts.cluster import Follower, Leases, LiveRun
-    from fleet.launchers.base import Launcher
-    from fleet.workspaces.repository import Repository
+    from fleet.supervisor.context import Context
+    from fleet.supervisor.task_folder import TaskFolder
 
 
-class Unlimited:
+class UnlimitedLeases:
     """Leases that never end: no other host can take a task."""
 
     def now(self) -> float:
@@ -53,7 +53,7 @@ class Alone:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.leases: Leases = Unlimited()
+        self.leases: Leases = UnlimitedLeases()
         self.shares_accounts = False
 
     @property

@@ -8,12 +8,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
+    from fleet.agents.base import Launcher
     from fleet.core.run import Run
     from fleet.core.task import Task
     from fleet.core.workspace import Workspace
-    from fleet.engine.folder import TaskFolder
-    from fleet.launchers.base import Launcher
-    from fleet.workspaces.repository import Repository
+    from fleet.git.repository import Repository
+    from fleet.supervisor.task_folder import TaskFolder
 
 
 class LiveRun(Protocol):

@@ -17,7 +17,7 @@ from fleet.core.clock import machine_seconds
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from fleet.launchers.base import Launcher
+    from fleet.agents.base import Launcher
 
 log = logging.getLogger(__name__)
 

@@ -10,28 +10,27 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from fleet.config.trusted import keep_trusted
 from fleet.core.errors import FleetError
-from fleet.engine.hosting import is_seen
-from fleet.engine.removal import save_and_remove
-from fleet.engine.trusting import keep_digests, of_remote, trusted_digests
-from fleet.engine.workplace import NotNow, NotReady, branch_of, is_there
+from fleet.git import mirror
+from fleet.git.remote import RemoteAway, shown
+from fleet.git.view import View
 from fleet.home import PROJECT_FILES
 from fleet.hosts.backoff import Backoff
-from fleet.hosts.parcel import unpack
-from fleet.workspaces import mirror
-from fleet.workspaces.parcels import fetch_parcel
-from fleet.workspaces.remote import RemoteAway, shown
-from fleet.workspaces.view import View
+from fleet.hosts.parcel import fetch_parcel, unpack
+from fleet.settings.trusted import keep_trusted
+from fleet.supervisor.host import is_seen
+from fleet.supervisor.removal import save_and_remove
+from fleet.supervisor.run.workplace import NotReady, RetryLater, branch_of, is_there
+from fleet.supervisor.trust import keep_digests, of_remote, trusted_digests
 
 if TYPE_CHECKING:
     from fleet.core.task import Task
     from fleet.core.workspace import Workspace
-    from fleet.engine.context import Context
-    from fleet.engine.folder import TaskFolder
+    from fleet.git.repository import Repository
     from fleet.home import Home
     from fleet.store.base import Store
-    from fleet.workspaces.repository import Repository
+    from fleet.supervisor.context import Context
+    from fleet.supervisor.task_folder import TaskFolder
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +60,7 @@ async def fetch_task(context: Context, task: Task, folder: TaskFolder) -> None:
     try:
         repository = await asyncio.to_thread(_fetched, context.home, task, elsewhere=elsewhere)
     except RemoteAway as error:
-        raise NotNow(str(error), seconds=BACKOFF.next_seconds(task.remote), hint=error.hint) from error
+        raise RetryLater(str(error), seconds=BACKOFF.next_seconds(task.remote), hint=error.hint) from error
     BACKOFF.reset(task.remote)
     for space in left:
         saving = context.settings.saving
@@ -87,12 +86,12 @@ def branch_tip(home: Home, task: Task, branch: str, commit: str) -> str:
     try:
         made = mirror.fetch_mirror(home, task.remote, commit)
     except RemoteAway as error:
-        raise NotNow(str(error), seconds=BACKOFF.next_seconds(task.remote), hint=error.hint) from error
+        raise RetryLater(str(error), seconds=BACKOFF.next_seconds(task.remote), hint=error.hint) from error
     BACKOFF.reset(task.remote)
     tip, kept = View(home, made).resolve(f"{mirror.SEEN}/{branch}", commit or "HEAD")
     if tip or (commit and kept):
         return tip or kept or ""
-    raise NotNow(
+    raise RetryLater(
         f"branch {branch!r} is not at {shown(task.remote)} yet", seconds=BACKOFF.next_seconds(f"{task.id} {branch}")
     )
 
@@ -115,7 +114,7 @@ async def _take_over(context: Context, known: Workspace) -> None:
     host = next((row for row in rows if row.id == known.host), None)
     lease, name = context.settings.supervisor.claim_seconds, f"{known.task_id} {known.host}"
     if host is not None and is_seen(host, context.now(), lease * PATIENCE):
-        raise NotNow(
+        raise RetryLater(
             f"its worktree is on host {host.name}, which has not pushed its branch yet",
             seconds=min(BACKOFF.next_seconds(name), lease),  # by then the host may have pushed, or is known to be gone
         )

@@ -5,23 +5,101 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from typing import TYPE_CHECKING
 
-from fleet.core.errors import FleetError, StoreAway
-from fleet.hosts import tails
-from fleet.hosts.log_protocol import hosts_key
-from fleet.hosts.log_server import LogServer
+from fleet.core.errors import FleetError, HostTaken, StoreAway
+from fleet.git.remote import end_talks
+from fleet.hosts.log_server import LogServer, hosts_key
 from fleet.hosts.push import EVERY_SECONDS, PushQueue
 from fleet.hosts.removals import WishedRemovals
-from fleet.workspaces.remote import end_talks
+from fleet.supervisor.host import be_the_same, machine_mark
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from fleet.engine.context import Context
-    from fleet.hosts.cluster import Follower
+    from fleet.core.host import Host
+    from fleet.hosts.cluster import Follower, LiveRun
+    from fleet.supervisor.context import Context
+    from fleet.supervisor.store_calls import StoreCalls
+
 
 log = logging.getLogger(__name__)
+
+
+class HostRow:
+    """The row of this host, which a clone of the machine may have taken. Call its methods where the store is called."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._before: tuple[Host, float] | None = None  # another machine's row, and when this host first saw it
+
+    def take(self, tell: Callable[[int], None]) -> float:
+        """Write the row by calling `tell` with no agents. Return 0, or the seconds to wait before the next try.
+
+        Another machine may have written the row a short while ago. That machine may be at work, and its runs must not
+        be touched. If it is at work, it writes the row again. If the row does not change, either this machine wrote it
+        before a restart or its host is gone. Raises HostTaken.
+        """
+        context, store = self._context, self._context.store.ports
+        with store.atomic():  # if two machines come at once, the second sees the first
+            row = next((row for row in store.hosts.all() if row.id == context.owner), None)
+            wait = 0.0 if row is None else self._seconds_to_wait(row)
+            if not wait:
+                if row is not None:
+                    be_the_same(context.home, row)
+                tell(0)
+        return wait
+
+    def _seconds_to_wait(self, row: Host) -> float:
+        """Return how many seconds the row may not be taken. Raises HostTaken."""
+        lease = self._context.settings.supervisor.claim_seconds
+        age = (self._context.now() - row.seen_at).total_seconds()
+        has_left = row.slots == 0 and row.agents == 0
+        if row.machine in ("", machine_mark(self._context.home)) or has_left or age > lease:
+            return 0.0
+        if self._before is None:
+            self._before = row, time.monotonic()
+            words = "%s was told of a short while ago, from another machine or before this one was started anew; %s"
+            log.warning(words, row.name, f"whoever that was is waited for, {lease:.0f} s at most")
+        first, since = self._before
+        if row.seen_at != first.seen_at:
+            hint = "give each host a `[host] name` of its own, or say `--name`."
+            raise HostTaken(f"another machine is at work as {row.name}, with a home at the same path", hint=hint)
+        return max(0.0, min(lease - age, since + lease - time.monotonic()))  # also bounded by this machine's clock
+
+
+#: How many bytes of a run's events are stored, and how often.
+LONGEST = 64 * 1024
+TAIL_SECONDS = 10.0
+
+
+async def store_tail(store: StoreCalls, live: LiveRun) -> None:
+    """Store the end of a run's events. The events hold no secrets."""
+    with contextlib.suppress(OSError):
+        data, _ = live.folder.events_part(-LONGEST, LONGEST)
+        text = data.decode("utf-8", "replace").replace("\0", "")
+        try:
+            await store.call(store.tails.keep, live.run.id, text, store.now())
+        except FleetError as error:  # the next store tries again; only the view from other hosts is affected
+            log.warning("the end of %s is not kept: %s", live.run.id, error)
+
+
+class EventTails:
+    """The stored tails of live runs, updated for runs with new events."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._kept: dict[str, int] = {}  # the number of events stored, by run id
+
+    async def store(self, lives: Iterable[LiveRun]) -> None:
+        lives = list(lives)
+        for live in lives:
+            if self._kept.get(live.run.id) != live.run.events:
+                self._kept[live.run.id] = live.run.events
+                await store_tail(self._context.store, live)
+        self._kept = {live.run.id: self._kept[live.run.id] for live in lives if live.run.id in self._kept}
+
 
 #: How often to look for removals that other hosts want, and the delay after another process wrote to the queue.
 LOOK_SECONDS, HEAR_SECONDS = 60.0, 5.0
@@ -33,7 +111,7 @@ class HostService:
     def __init__(self, context: Context) -> None:
         self._context = context
         self.address = ""  # where other hosts can ask this host; empty if they cannot
-        self._tails, self._removals = tails.EventTails(context), WishedRemovals(context)
+        self._tails, self._removals = EventTails(context), WishedRemovals(context)
         self._log_server: LogServer | None = None
         self._ended, self._written = asyncio.Event(), asyncio.Event()
 
@@ -96,7 +174,7 @@ class HostService:
 
     async def _store_tails(self, followers: Mapping[str, Follower]) -> None:
         while True:
-            await asyncio.sleep(tails.EVERY_SECONDS)
+            await asyncio.sleep(TAIL_SECONDS)
             with self._guarded():
                 await self._tails.store([each.live for each in followers.values() if each.live is not None])
 

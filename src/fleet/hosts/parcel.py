@@ -1,16 +1,27 @@
-"""The artifacts of a task, packed on one host and unpacked on the next."""
+"""Artifacts that travel with a branch: a commit under a ref of fleet, packed on one host and unpacked on another."""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 from typing import TYPE_CHECKING
 
-from fleet.engine.agent_files import AgentFiles
+from fleet.git.commits import FLEET, make_commit
+from fleet.git.mirror import FETCH
+from fleet.git.remote import FETCH_SECONDS, talk
+from fleet.git.repository import locked
+from fleet.git.send import part_of_ref
+from fleet.supervisor.agent_files import AgentFiles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fleet.engine.folder import TaskFolder
+    from fleet.git.remote import Remote
+    from fleet.git.view import View
+    from fleet.home import Home
+    from fleet.supervisor.task_folder import TaskFolder
+
 
 MOST_FILES, DEEPEST = 200, 4
 LARGEST, MOST_BYTES = 1 << 20, 8 << 20
@@ -56,3 +67,69 @@ def _cleaned(folder: TaskFolder, data: bytes) -> bytes:
         return folder.clean(data.decode()).encode()
     except UnicodeError:  # not text: an image, for example
         return data
+
+
+PARCELS = "refs/fleet/artifacts"
+MOST_PACKED_FILES, MOST_PACKED_BYTES = 1_000, 64 * 1024 * 1024
+_ROW = re.compile(rb"100644 blob ([0-9a-f]+) +(\d+)\t([^\0]+)")
+
+
+def parcel(view: View, task_id: str, number: int, files: Mapping[str, bytes]) -> dict[str, str]:
+    """Return a commit of a run's artifacts, by its target ref. Empty if there are no files. Raises GitFault."""
+    if not files:
+        return {}
+    ref = f"{PARCELS}/{part_of_ref(task_id)}/{number}"
+    return {ref: _packed(view, files, f"artifacts of {task_id}/{number}\n")}
+
+
+def not_taken(refused: Mapping[str, str]) -> dict[str, str]:
+    """Return the refused refs of a push, without artifacts that the remote already has.
+
+    A run's artifacts do not change, so the first push counts.
+    """
+    there = ("already exists", "non-fast-forward")
+    return {
+        ref: why
+        for ref, why in refused.items()
+        if not ref.startswith(f"{PARCELS}/") or not any(word in why for word in there)
+    }
+
+
+def fetch_parcel(home: Home, view: View, remote: Remote, task_id: str) -> dict[str, bytes]:
+    """Return the artifacts of a task's last run that the remote has. Empty if it has none."""
+    below = f"{PARCELS}/{part_of_ref(task_id)}"
+    with locked(home, view.repository):
+        words = (*FETCH, "--", remote.address, f"+{below}/*:{below}/*")
+        talk(view, remote, *words, seconds=FETCH_SECONDS)
+    refs = view.text("for-each-ref", "--format=%(refname)", below).splitlines()
+    numbers = [int(ref.rpartition("/")[2]) for ref in refs if ref.rpartition("/")[2].isdecimal()]
+    return _unpacked(view, f"{below}/{max(numbers)}") if numbers else {}
+
+
+def _packed(view: View, files: Mapping[str, bytes], message: str) -> str:
+    view.make()
+    rows = []
+    for path, data in sorted(files.items()):
+        blob = view.git("hash-object", "-w", "--stdin", stdin=data).decode().strip()
+        rows.append(f"100644 {blob}\t".encode() + os.fsencode(path))
+    index = os.path.join(view.path, f"parcel-{os.urandom(6).hex()}")  # noqa: PTH118
+    try:
+        view.git("update-index", "-z", "--index-info", index=index, stdin=b"".join(row + b"\0" for row in rows))
+        tree = view.git("write-tree", index=index).decode().strip()
+    finally:
+        if os.path.lexists(index):
+            os.unlink(index)  # noqa: PTH108
+    return make_commit(view, tree, (), message, author=FLEET, committer=FLEET)
+
+
+def _unpacked(view: View, ref: str) -> dict[str, bytes]:
+    """Return the plain files of a commit, up to a total size. Other entries are left out."""
+    found: dict[str, bytes] = {}
+    left = MOST_PACKED_BYTES
+    for row in view.git("ls-tree", "-r", "-l", "-z", ref).split(b"\0")[:MOST_PACKED_FILES]:
+        told = _ROW.fullmatch(row)
+        if told is None or int(told[2]) > left:
+            continue
+        left -= int(told[2])
+        found[os.fsdecode(told[3])] = view.git("cat-file", "blob", told[1].decode())
+    return found

@@ -16,27 +16,26 @@ from fleet.core.filter import Filter
 from fleet.core.jsontext import encode
 from fleet.core.run import Run
 from fleet.core.workspace import NOT_SENT, SENT, SENT_TO
-from fleet.engine import lost_claim
-from fleet.engine.evidence.receipts import file_of
-from fleet.engine.folder import folder_of
-from fleet.engine.work import Work
+from fleet.git.mirror import remote_for
+from fleet.git.remote import RemoteAway, errand
+from fleet.git.send import send_branch, send_receipts
 from fleet.hosts.backoff import Backoff
-from fleet.hosts.parcel import packed
-from fleet.hosts.worktrees import end_removal, note_on_worktree, remove_worktree
-from fleet.workspaces.mirror import remote_for
-from fleet.workspaces.parcels import not_taken, parcel
-from fleet.workspaces.remote import RemoteAway, errand
-from fleet.workspaces.sending import send_branch, send_receipts
+from fleet.hosts.parcel import not_taken, packed, parcel
+from fleet.hosts.removals import end_removal, note_on_worktree, remove_worktree
+from fleet.proof.receipt import file_of
+from fleet.supervisor.run import lost_claim
+from fleet.supervisor.run.work import Work
+from fleet.supervisor.task_folder import folder_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from fleet.core.receipt import Receipt
     from fleet.core.workspace import Workspace
-    from fleet.engine.context import Context
     from fleet.home import Home
     from fleet.hosts.cluster import LiveRun
     from fleet.store.base import Store
+    from fleet.supervisor.context import Context
 
 log = logging.getLogger(__name__)
 

@@ -5,23 +5,21 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from fleet.git.mirror import mirror_of
 from fleet.hosts.fence import Fence
 from fleet.hosts.fetch import branch_tip, fetch_task
-from fleet.hosts.host_row import HostRow
-from fleet.hosts.host_service import HostService
+from fleet.hosts.host_service import HostRow, HostService, store_tail
 from fleet.hosts.push import push_branch
-from fleet.hosts.tails import store_tail
-from fleet.workspaces.mirror import mirror_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
     from fleet.core.task import Task
-    from fleet.engine.context import Context
-    from fleet.engine.folder import TaskFolder
+    from fleet.git.repository import Repository
     from fleet.hosts.cluster import Follower, Leases, LiveRun
-    from fleet.workspaces.repository import Repository
+    from fleet.supervisor.context import Context
+    from fleet.supervisor.task_folder import TaskFolder
 
 
 class Shared:

@@ -17,7 +17,7 @@ from fleet.mcp import tools_tasks, tools_waiting, tools_workers, tools_workflows
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
-    from fleet.mcp.desk import Desk
+    from fleet.mcp.context import ToolContext
     from fleet.mcp.tool import Tool
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ something changed; collect_worker_result has what it handed in; diff what it cha
 {AS_DATA}"""
 
 
-async def serve(desk: Desk) -> None:
+async def serve(desk: ToolContext) -> None:
     server: Server[dict[str, Any]] = Server(
         "fleet", version=__version__, instructions=ABOUT, on_list_tools=_list, on_call_tool=_Calls(desk)
     )
@@ -47,7 +47,9 @@ async def serve(desk: Desk) -> None:
         await desk.close()
 
 
-async def answer(desk: Desk, name: str, arguments: dict[str, Any] | None, tell: Any) -> tuple[dict[str, Any], bool]:
+async def answer(
+    desk: ToolContext, name: str, arguments: dict[str, Any] | None, tell: Any
+) -> tuple[dict[str, Any], bool]:
     """Return a tool's answer, and whether it is an error. Unexpected errors are logged."""
     try:
         tool = TOOLS.get(name)
@@ -65,7 +67,7 @@ async def answer(desk: Desk, name: str, arguments: dict[str, Any] | None, tell: 
 class _Calls:
     """Dispatcher of the protocol's calls to tools."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: ToolContext) -> None:
         self._desk = desk
 
     async def __call__(

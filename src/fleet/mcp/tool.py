@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from fleet.assembly import Fleet
-    from fleet.mcp.desk import Desk
+    from fleet.mcp.context import ToolContext
 
     Answer = dict[str, Any]
     #: Reports the progress of a long call: an increasing number and a short text.
@@ -29,7 +29,7 @@ class Tool(NamedTuple):
     name: str
     about: str
     given: type[Given]
-    call: Callable[[Desk, Any, Tell], Awaitable[Answer]]
+    call: Callable[[ToolContext, Any, Tell], Awaitable[Answer]]
     reads_only: bool = False
 
     @property
@@ -49,10 +49,12 @@ class Tool(NamedTuple):
             raise BadInput(f"{self.name}: {_said(str(error))}", hint=f"it takes: {names or 'nothing'}.") from error
 
 
-def off_loop(work: Callable[[Desk, Fleet, Any], Answer]) -> Callable[[Desk, Any, Tell], Awaitable[Answer]]:
+def off_loop(
+    work: Callable[[ToolContext, Fleet, Any], Answer],
+) -> Callable[[ToolContext, Any, Tell], Awaitable[Answer]]:
     """Return a tool call that runs `work` in a thread, so that other calls need not wait for the store."""
 
-    async def call(desk: Desk, given: Any, _tell: Tell) -> Answer:
+    async def call(desk: ToolContext, given: Any, _tell: Tell) -> Answer:
         return await desk.ask(lambda fleet: work(desk, fleet, given))
 
     return call

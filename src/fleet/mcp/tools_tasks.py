@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from fleet.actions import looking, task_calls
-from fleet.actions.names import find_task
-from fleet.actions.task_calls import TaskOrder
-from fleet.actions.worker_making import Maker
+from fleet.actions.tasks.names import find_task
+from fleet.actions.workers import task_calls
+from fleet.actions.workers.create import WorkerCreator
+from fleet.actions.workers.task_calls import TaskOrder
+from fleet.actions.worktrees import views
 from fleet.mcp.tool import Given, Tool, off_loop
 
 if TYPE_CHECKING:
     from fleet.assembly import Fleet
-    from fleet.mcp.desk import Desk
+    from fleet.mcp.context import ToolContext
     from fleet.mcp.tool import Answer, Tell
 
 #: Models do not read more of a diff than this.
@@ -66,10 +67,10 @@ class Diff(OfTask, frozen=True, kw_only=True):
     names: Annotated[bool, Meta(description="Only the files' names.")] = False
 
 
-async def _create(desk: Desk, given: CreateTask, _tell: Tell) -> Answer:
+async def _create(desk: ToolContext, given: CreateTask, _tell: Tell) -> Answer:
     def work(fleet: Fleet) -> Answer:
         order = TaskOrder(**{name: getattr(given, name) for name in TaskOrder._fields})
-        task, warnings = task_calls.create(fleet, order, desk.terms, Maker(desk.by, desk.caller(fleet)))
+        task, warnings = task_calls.create(fleet, order, desk.terms, WorkerCreator(desk.by, desk.caller(fleet)))
         return {**task_calls.view(task), "warnings": warnings}
 
     made = await desk.ask(work)
@@ -77,23 +78,23 @@ async def _create(desk: Desk, given: CreateTask, _tell: Tell) -> Answer:
     return made
 
 
-def _list(_desk: Desk, fleet: Fleet, given: ListTasks) -> Answer:
+def _list(_desk: ToolContext, fleet: Fleet, given: ListTasks) -> Answer:
     statuses = tuple(given.statuses) if given.statuses is not None else None
     found = task_calls.listed(fleet, statuses=statuses, text=given.text, limit=given.limit)
     return {"tasks": found, "count": len(found)}
 
 
-def _show(_desk: Desk, fleet: Fleet, given: OfTask) -> Answer:
+def _show(_desk: ToolContext, fleet: Fleet, given: OfTask) -> Answer:
     return task_calls.shown(fleet, given.task_id)
 
 
-def _prompt(desk: Desk, fleet: Fleet, given: Prompt) -> Answer:
+def _prompt(desk: ToolContext, fleet: Fleet, given: Prompt) -> Answer:
     return task_calls.tell_agent(fleet, given.task_id, given.text, by=desk.by, caller=desk.caller(fleet))
 
 
-def _diff(_desk: Desk, fleet: Fleet, given: Diff) -> Answer:
+def _diff(_desk: ToolContext, fleet: Fleet, given: Diff) -> Answer:
     key = find_task(fleet, given.task_id)
-    text = looking.difference(fleet, key, stat=given.stat, names=given.names)
+    text = views.difference(fleet, key, stat=given.stat, names=given.names)
     return {"task_id": key, "diff": text[:LONGEST_DIFF], "cut": len(text) > LONGEST_DIFF, "characters": len(text)}
 
 

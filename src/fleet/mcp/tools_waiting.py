@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from msgspec import Meta
 
-from fleet.actions import asking, marks, worker_views, workers, workflows
-from fleet.actions.worker_warnings import why_waiting
+from fleet.actions.tasks import questions
+from fleet.actions.workers import views, wait_cursor, workers, workflows
+from fleet.actions.workers.warnings import why_waiting
 from fleet.core.errors import BadInput
 from fleet.core.filter import Filter
 from fleet.core.run import BY_TOOL
@@ -19,13 +20,13 @@ from fleet.mcp.tool import Given, Tool
 from fleet.workflows.ids import is_workflow
 
 if TYPE_CHECKING:
-    from fleet.actions.marks import Mark
-    from fleet.actions.workers import Worker
-    from fleet.actions.workflows import Flow
+    from fleet.actions.workers.wait_cursor import WaitCursor
+    from fleet.actions.workers.workers import Worker
+    from fleet.actions.workers.workflows import Flow
     from fleet.assembly import Fleet
     from fleet.core.run import Question
     from fleet.core.task import Caller, Task
-    from fleet.mcp.desk import Desk
+    from fleet.mcp.context import ToolContext
     from fleet.mcp.tool import Answer, Tell
 
 MOST_IDS = 1000
@@ -67,11 +68,11 @@ class Aim(NamedTuple):
     ids: list[str]
     until: str
     before: str  # the earlier state as a cursor; empty: the state at the start
-    mark: Mark | None = None  # for a wait without ids: everything up to here has been reported to the caller
+    mark: WaitCursor | None = None  # for a wait without ids: everything up to here has been reported to the caller
     caller: Caller | None = None
 
 
-class Look(NamedTuple):
+class WaitSnapshot(NamedTuple):
     """The state of the awaited tasks and workflows at one moment."""
 
     tasks: list[Task]
@@ -86,13 +87,13 @@ class Look(NamedTuple):
             for task in self.tasks
         ]
         lines += [f"{flow.workflow.id} {seen.task_id} {seen.state}" for flow in self.flows for seen in flow.stages]
-        return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[: marks.STATE_LENGTH]
+        return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[: wait_cursor.STATE_LENGTH]
 
     @property
-    def going(self) -> Look:
+    def going(self) -> WaitSnapshot:
         """Return the look without items at rest. A wait without ids has already reported those."""
         tasks = [task for task in self.tasks if not task.is_at_rest]
-        return Look(tasks, self.asked, [flow for flow in self.flows if not flow.rests()])
+        return WaitSnapshot(tasks, self.asked, [flow for flow in self.flows if not flow.rests()])
 
     @property
     def over(self) -> int:
@@ -110,7 +111,7 @@ class Look(NamedTuple):
         return self.over > 0 if aim.until == "any" else aim.until == "change" and self.cursor != aim.before
 
 
-async def _wait(desk: Desk, given: Wait, tell: Tell) -> Answer:
+async def _wait(desk: ToolContext, given: Wait, tell: Tell) -> Answer:
     if given.until not in ("change", "any", "all"):
         raise BadInput(f"until {given.until[:40]!r} is not understood", hint="change, any or all.")
     if not 0 <= given.timeout_seconds <= LONGEST_WAIT or len(given.ids) > MOST_IDS:
@@ -135,23 +136,23 @@ async def _wait(desk: Desk, given: Wait, tell: Tell) -> Answer:
     return await desk.ask(partial(_answer, aim))
 
 
-def _all(desk: Desk, given: Wait, fleet: Fleet) -> Aim:
+def _all(desk: ToolContext, given: Wait, fleet: Fleet) -> Aim:
     """Return the target of a wait without ids: everything made here that is unfinished or ended since the cursor."""
     with fleet.store.snapshot():
         caller = desk.caller(fleet)
-        mark = marks.mark_in(given.cursor) or marks.mark(fleet, caller)
-        ids = marks.unfinished(fleet, caller) + marks.ended_since(fleet, caller, mark)
+        mark = wait_cursor.mark_in(given.cursor) or wait_cursor.mark(fleet, caller)
+        ids = wait_cursor.unfinished(fleet, caller) + wait_cursor.ended_since(fleet, caller, mark)
     return Aim(ids, given.until, mark.state, mark, caller)
 
 
 def _answer(aim: Aim, fleet: Fleet) -> Answer:
     with fleet.store.snapshot():
         # New items may have been created and finished during the wait.
-        ended = marks.ended_since(fleet, aim.caller, aim.mark) if aim.mark else []
+        ended = wait_cursor.ended_since(fleet, aim.caller, aim.mark) if aim.mark else []
         look = _look(fleet, list(dict.fromkeys(aim.ids + ended)))
-        cursor = marks.mark(fleet, aim.caller, look.going.cursor).text if aim.mark else look.cursor
+        cursor = wait_cursor.mark(fleet, aim.caller, look.going.cursor).text if aim.mark else look.cursor
         found = workers.some(fleet, [task.id for task in look.tasks])
-        waits = worker_views.reasons(fleet, found)
+        waits = views.reasons(fleet, found)
         stuck = {flow.workflow.id: _stuck(fleet, flow) for flow in look.flows}
     return {
         "timed_out": not look.meets(aim),
@@ -164,7 +165,7 @@ def _answer(aim: Aim, fleet: Fleet) -> Answer:
     }
 
 
-def _look(fleet: Fleet, ids: list[str]) -> Look:
+def _look(fleet: Fleet, ids: list[str]) -> WaitSnapshot:
     keys = tuple(key for key in ids if not is_workflow(key))
     with fleet.store.snapshot():
         found = fleet.store.tasks.find(Filter(ids=keys), sort="id") if keys else []
@@ -176,12 +177,12 @@ def _look(fleet: Fleet, ids: list[str]) -> Look:
     here = {task.id for task in found}
     if missing := [key for key in keys if key not in here]:
         raise workers.WorkerNotFound(missing[0])
-    return Look(found, asked, flows)
+    return WaitSnapshot(found, asked, flows)
 
 
 def _stuck(fleet: Fleet, flow: Flow) -> str:
     """Return why stages that are ready to start still wait for their coder."""
-    state = workflows.State
+    state = workflows.StageState
     starting = [seen for seen in flow.stages if seen.state in (state.READY, state.RUNNING) and seen.run is None]
     ready = {seen.task.coder for seen in starting if seen.task}
     return "; ".join(why_waiting(fleet, ready).values())
@@ -212,9 +213,9 @@ def _flow(flow: Flow, asked: dict[str, Question], stuck: str) -> Answer:
     }
 
 
-async def _ask(desk: Desk, given: AskHuman, tell: Tell) -> Answer:
+async def _ask(desk: ToolContext, given: AskHuman, tell: Tell) -> Answer:
     began, told = time.monotonic(), 0.0
-    asked = await desk.ask(lambda fleet: asking.ask(fleet, given.question, caller=desk.caller(fleet)))
+    asked = await desk.ask(lambda fleet: questions.ask(fleet, given.question, caller=desk.caller(fleet)))
     while asked.answered_at is None:
         waited = time.monotonic() - began
         if given.timeout_seconds is not None and waited >= given.timeout_seconds:

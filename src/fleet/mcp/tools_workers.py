@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from fleet.actions import worker_health, worker_views, workers
-from fleet.actions.worker_making import Order
+from fleet.actions.workers import health, views, workers
+from fleet.actions.workers.create import WorkerOrder
 from fleet.mcp.tool import Given, Tool, off_loop
 
 if TYPE_CHECKING:
     from fleet.assembly import Fleet
-    from fleet.mcp.desk import Desk
+    from fleet.mcp.context import ToolContext
     from fleet.mcp.tool import Answer, Tell
 
 
-class Nothing(Given, frozen=True, kw_only=True):
+class NoArguments(Given, frozen=True, kw_only=True):
     """No arguments."""
 
 
@@ -69,8 +69,8 @@ class CleanupWorker(OfWorker, frozen=True, kw_only=True):
     remove_worktree_dir: bool = True
 
 
-async def _create(desk: Desk, given: CreateWorker, _tell: Tell) -> Answer:
-    order = Order(
+async def _create(desk: ToolContext, given: CreateWorker, _tell: Tell) -> Answer:
+    order = WorkerOrder(
         task_name=given.task_name,
         prompt=given.prompt,
         base_ref=given.base_ref,
@@ -90,33 +90,33 @@ async def _create(desk: Desk, given: CreateWorker, _tell: Tell) -> Answer:
     return await desk.create_worker(given.repo_path, order)
 
 
-def _health(desk: Desk, fleet: Fleet, _given: Nothing) -> Answer:
-    return worker_health.health(fleet, desk.terms, env=desk.env, trouble=desk.trouble)
+def _health(desk: ToolContext, fleet: Fleet, _given: NoArguments) -> Answer:
+    return health.health(fleet, desk.terms, env=desk.env, trouble=desk.trouble)
 
 
-def _guide(desk: Desk, fleet: Fleet, _given: Nothing) -> Answer:
-    return worker_health.guide(fleet, desk.terms, env=desk.env)
+def _guide(desk: ToolContext, fleet: Fleet, _given: NoArguments) -> Answer:
+    return health.guide(fleet, desk.terms, env=desk.env)
 
 
-def _status(_desk: Desk, fleet: Fleet, given: OfWorker) -> Answer:
-    return worker_views.view(fleet, workers.worker(fleet, given.worker_id))
+def _status(_desk: ToolContext, fleet: Fleet, given: OfWorker) -> Answer:
+    return views.view(fleet, workers.worker(fleet, given.worker_id))
 
 
-def _list(_desk: Desk, fleet: Fleet, given: ListWorkers) -> Answer:
-    found = worker_views.views(fleet, workers.workers(fleet, given.statuses, limit=given.limit))
-    return {"workers": found, "count": len(found), "summary": worker_views.summary(found)}
+def _list(_desk: ToolContext, fleet: Fleet, given: ListWorkers) -> Answer:
+    found = views.views(fleet, workers.workers(fleet, given.statuses, limit=given.limit))
+    return {"workers": found, "count": len(found), "summary": views.summary(found)}
 
 
-def _collect(_desk: Desk, fleet: Fleet, given: CollectWorker) -> Answer:
+def _collect(_desk: ToolContext, fleet: Fleet, given: CollectWorker) -> Answer:
     lines = max(1, given.log_tail_lines) if given.include_logs else 0
-    return worker_views.collected(fleet, workers.worker(fleet, given.worker_id), lines)
+    return views.collected(fleet, workers.worker(fleet, given.worker_id), lines)
 
 
-def _cancel(desk: Desk, fleet: Fleet, given: OfWorker) -> Answer:
-    return worker_views.view(fleet, workers.cancel(fleet, given.worker_id, caller=desk.caller(fleet)))
+def _cancel(desk: ToolContext, fleet: Fleet, given: OfWorker) -> Answer:
+    return views.view(fleet, workers.cancel(fleet, given.worker_id, caller=desk.caller(fleet)))
 
 
-def _cleanup(desk: Desk, fleet: Fleet, given: CleanupWorker) -> Answer:
+def _cleanup(desk: ToolContext, fleet: Fleet, given: CleanupWorker) -> Answer:
     done = workers.cleanup(
         fleet,
         given.worker_id,
@@ -131,14 +131,14 @@ TOOLS = (
     Tool(
         "healthcheck",
         "Whether fleet can work: its supervisor, git, which coders are installed and logged in, and the defaults.",
-        Nothing,
+        NoArguments,
         off_loop(_health),
         reads_only=True,
     ),
     Tool(
         "executor_guide",
         "Which coder suits what, and how much of each one's work was proven on this machine. Ask only in doubt.",
-        Nothing,
+        NoArguments,
         off_loop(_guide),
         reads_only=True,
     ),

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from fleet.actions import plans, worker_warnings, workflow_making, workflow_views, workflows
-from fleet.actions.worker_making import Maker
-from fleet.actions.workflow_making import Asked
-from fleet.mcp.desk import warning
+from fleet.actions.workers import warnings, workflow_create, workflow_views, workflows
+from fleet.actions.workers.create import WorkerCreator
+from fleet.actions.workers.workflow_create import WorkflowRequest
+from fleet.mcp.context import warning
 from fleet.mcp.tool import Given, Tool, off_loop
 
 if TYPE_CHECKING:
     from fleet.assembly import Fleet
-    from fleet.mcp.desk import Desk
+    from fleet.mcp.context import ToolContext
     from fleet.mcp.tool import Answer, Tell
 
 
@@ -60,41 +60,41 @@ class CollectWorkflow(OfWorkflow, frozen=True, kw_only=True):
     include_logs: bool = False
 
 
-async def _create(desk: Desk, given: CreateWorkflow, _tell: Tell) -> Answer:
+async def _create(desk: ToolContext, given: CreateWorkflow, _tell: Tell) -> Answer:
     found = await desk.ask(lambda fleet: _made(desk, fleet, given))
     desk.see_to_supervisor()
     return desk.warned(found)
 
 
-def _made(desk: Desk, fleet: Fleet, given: CreateWorkflow) -> Answer:
+def _made(desk: ToolContext, fleet: Fleet, given: CreateWorkflow) -> Answer:
     data: dict[str, Any] = {"name": given.name, "stages": given.stages}
     data |= {"timeout_seconds": given.timeout_seconds} if given.timeout_seconds is not None else {}
     data |= {"on_failure": given.on_failure} if given.on_failure else {}
-    plan = plans.plan_in_data(fleet.home, data, cwd=given.repo_path, env=desk.env)
-    asked = Asked(directory=given.repo_path, prompt=given.task_prompt, base=given.base_ref)
-    made = workflow_making.make(fleet, plan, asked, desk.terms, Maker(desk.by, desk.caller(fleet)))
+    plan = workflow_create.plan_in_data(fleet.home, data, cwd=given.repo_path, env=desk.env)
+    asked = WorkflowRequest(directory=given.repo_path, prompt=given.task_prompt, base=given.base_ref)
+    made = workflow_create.make(fleet, plan, asked, desk.terms, WorkerCreator(desk.by, desk.caller(fleet)))
     flow = workflows.flow(fleet, made.id)
-    return workflow_views.view(fleet, flow) | warning(worker_warnings.of_stages(fleet, flow))
+    return workflow_views.view(fleet, flow) | warning(warnings.of_stages(fleet, flow))
 
 
-def _status(_desk: Desk, fleet: Fleet, given: OfWorkflow) -> Answer:
+def _status(_desk: ToolContext, fleet: Fleet, given: OfWorkflow) -> Answer:
     return workflow_views.view(fleet, workflows.flow(fleet, given.workflow_id))
 
 
-def _list(_desk: Desk, fleet: Fleet, given: ListWorkflows) -> Answer:
+def _list(_desk: ToolContext, fleet: Fleet, given: ListWorkflows) -> Answer:
     return workflow_views.listed(fleet, given.statuses, given.limit)
 
 
-def _collect(_desk: Desk, fleet: Fleet, given: CollectWorkflow) -> Answer:
+def _collect(_desk: ToolContext, fleet: Fleet, given: CollectWorkflow) -> Answer:
     found = workflows.flow(fleet, given.workflow_id)
     return workflow_views.collected(fleet, found, all_stages=given.include_all_stages, logs=given.include_logs)
 
 
-def _cancel(desk: Desk, fleet: Fleet, given: OfWorkflow) -> Answer:
+def _cancel(desk: ToolContext, fleet: Fleet, given: OfWorkflow) -> Answer:
     return workflow_views.view(fleet, workflows.cancel(fleet, given.workflow_id, caller=desk.caller(fleet)))
 
 
-def _cleanup(desk: Desk, fleet: Fleet, given: OfWorkflow) -> Answer:
+def _cleanup(desk: ToolContext, fleet: Fleet, given: OfWorkflow) -> Answer:
     caller = desk.caller(fleet)
     done = workflows.cleanup(fleet, given.workflow_id, with_branches=True, caller=caller)
     return workflow_views.cleaned(given.workflow_id, done)

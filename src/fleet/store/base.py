@@ -16,15 +16,14 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from fleet.core.clock import Clock
-    from fleet.core.health import Vital
+    from fleet.core.health import HealthCheck
     from fleet.store.sql.accounts import SqlAccounts
     from fleet.store.sql.claims import SqlClaims
     from fleet.store.sql.hosts import SqlHosts, SqlTails
-    from fleet.store.sql.messages import SqlMessages, SqlQuestions
+    from fleet.store.sql.messages import SqlMessages, SqlQuestions, SqlTokens
     from fleet.store.sql.receipts import SqlCollisions, SqlReceipts
     from fleet.store.sql.runs import SqlRuns
     from fleet.store.sql.tasks import SqlComments, SqlEdges, SqlTasks
-    from fleet.store.sql.tokens import SqlTokens
     from fleet.store.sql.workflows import SqlResults, SqlWorkflows
     from fleet.store.sql.workspaces import SqlTrust, SqlWorkspaces
     from fleet.store.sql_connection import Search, SqlConnection
@@ -81,7 +80,7 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def health(self) -> list[Vital]:
+    def health(self) -> list[HealthCheck]:
         """Return health checks of this queue. Reads the whole queue, changes nothing and never raises."""
 
     @cached_property
@@ -110,7 +109,7 @@ class Store(ABC):
 
     @cached_property
     def tokens(self) -> SqlTokens:
-        from fleet.store.sql.tokens import SqlTokens
+        from fleet.store.sql.messages import SqlTokens
 
         return SqlTokens(self.connection, self.now, self.tasks)
 

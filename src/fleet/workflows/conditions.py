@@ -57,14 +57,14 @@ class Comparison(NamedTuple):
     right: Text | Reference = Text("")
 
 
-class Joined(NamedTuple):
+class JoinedCondition(NamedTuple):
     """Conditions joined by `and` or `or`, or a single condition after `not`."""
 
     word: str
     parts: tuple[Condition, ...]
 
 
-Condition = Comparison | Joined
+Condition = Comparison | JoinedCondition
 
 
 def until_of(text: str) -> str:
@@ -81,7 +81,7 @@ def parse(text: str) -> Condition:
 
 def references(condition: Condition) -> Iterator[tuple[Reference, str | None]]:
     """Yield every reference, with the text that `==` or `!=` compares it to, or None."""
-    if isinstance(condition, Joined):
+    if isinstance(condition, JoinedCondition):
         for part in condition.parts:
             yield from references(part)
         return
@@ -93,7 +93,7 @@ def references(condition: Condition) -> Iterator[tuple[Reference, str | None]]:
 
 
 def holds(condition: Condition, look_up: Callable[[Reference], str]) -> bool:
-    if isinstance(condition, Joined):
+    if isinstance(condition, JoinedCondition):
         parts = (holds(part, look_up) for part in condition.parts)
         if condition.word == "not":
             return not any(parts)
@@ -171,7 +171,7 @@ class _Parser:
         while self._word == word:
             self._at += 1
             parts.append(part())
-        return Joined(word, tuple(parts)) if len(parts) > 1 else parts[0]
+        return JoinedCondition(word, tuple(parts)) if len(parts) > 1 else parts[0]
 
     def _one(self) -> Condition:
         self._depth += 1
@@ -179,7 +179,7 @@ class _Parser:
             raise BadCondition(f"nested more than {DEEPEST} deep")
         if self._word == "not":
             self._at += 1
-            found: Condition = Joined("not", (self._one(),))
+            found: Condition = JoinedCondition("not", (self._one(),))
         elif self._word == "(":
             self._at += 1
             found = self._either()

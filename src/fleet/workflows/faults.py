@@ -22,21 +22,21 @@ MOST_WORDS = 300
 Path = tuple[str | int, ...]
 
 
-class Place(NamedTuple):
+class FilePosition(NamedTuple):
     """A position in a file. Line and column count from 1."""
 
     line: int
     column: int
 
 
-NOWHERE = Place(0, 0)
+NOWHERE = FilePosition(0, 0)
 
 
 class Fault(NamedTuple):
     """An error in a workflow, with a hint on how to fix it."""
 
     file: str
-    place: Place  # NOWHERE if the data is not from a file
+    place: FilePosition  # NOWHERE if the data is not from a file
     path: str  # such as stages[2].depends_on
     message: str
     hint: str = ""
@@ -71,8 +71,8 @@ class Document(NamedTuple):
 
     file: str
     data: Any
-    values: Mapping[Path, Place]
-    keys: Mapping[Path, Place]
+    values: Mapping[Path, FilePosition]
+    keys: Mapping[Path, FilePosition]
     doubles: tuple[Path, ...] = ()  # keys that occur twice
     text: str = ""
 
@@ -108,7 +108,7 @@ class Faults:
     def __bool__(self) -> bool:
         return bool(self._found)
 
-    def _place(self, path: Path, at_key: bool, words: str) -> Place:
+    def _place(self, path: Path, at_key: bool, words: str) -> FilePosition:
         """Return the place of a value, else of the nearest enclosing value that has one."""
         if at_key and path in self._document.keys:
             return self._document.keys[path]
@@ -118,7 +118,7 @@ class Faults:
                 return self._found_in(place, words) if words and end == len(path) else place
         return NOWHERE
 
-    def _found_in(self, start: Place, words: str) -> Place:
+    def _found_in(self, start: FilePosition, words: str) -> FilePosition:
         """Return the place of `words` in a long text, if the file contains them literally.
 
         Else return the text's start.
@@ -127,12 +127,12 @@ class Faults:
         last = self._starts[after].line if after < len(self._starts) else len(self._lines)
         for line in range(start.line + 1, last + 1):
             column = self._lines[line - 1].find(words) if line <= len(self._lines) else -1
-            if column >= 0 and (after >= len(self._starts) or Place(line, column + 1) < self._starts[after]):
-                return Place(line, column + 1)
+            if column >= 0 and (after >= len(self._starts) or FilePosition(line, column + 1) < self._starts[after]):
+                return FilePosition(line, column + 1)
         return start
 
     @cached_property
-    def _starts(self) -> list[Place]:
+    def _starts(self) -> list[FilePosition]:
         return sorted({*self._document.values.values(), *self._document.keys.values()})
 
     @cached_property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from fleet.core.fencing import fenced
+from fleet.core.quoting import fenced
 from fleet.workflows import results as told
 from fleet.workflows.references import FIELDS, ITEM, TASK_PROMPT, VARIABLE, Reference, reference_of
 

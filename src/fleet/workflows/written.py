@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fleet.core import host_words
+from fleet.core import host as host_words
 from fleet.core.errors import BadInput
 from fleet.core.jsontext import encode
 from fleet.core.record import Record
@@ -51,7 +51,7 @@ class Each(NamedTuple):
     of: str = ""  # the list, in the form of a reference
 
 
-class Written(Record):
+class WrittenStage(Record):
     """A stage as written in the file."""
 
     path: Any  # its path in the file
@@ -86,10 +86,10 @@ class WrittenFlow(Record):
     timeout_seconds: float | None = None
     repo_hint: str = ""
     base: str = ""
-    stages: tuple[Written, ...] = ()
+    stages: tuple[WrittenStage, ...] = ()
 
 
-class Key(NamedTuple):
+class WorkflowKey(NamedTuple):
     """A key of the file: its field, a description of valid values, and a converter that raises ValueError."""
 
     field: str
@@ -114,20 +114,22 @@ def written(data: Any, faults: Faults) -> WrittenFlow:
     return WrittenFlow(**fields, stages=tuple(_stage(stage, number, faults) for number, stage in enumerate(stages)))
 
 
-def _stage(data: Any, number: int, faults: Faults) -> Written:
+def _stage(data: Any, number: int, faults: Faults) -> WrittenStage:
     path = ("stages", number)
     if not isinstance(data, dict):
         faults.add(path, f"a stage is a table of keys, not {short(data)}")
-        return Written(path=path)
+        return WrittenStage(path=path)
     fields = _fields(data, path, STAGE_KEYS, "stage", faults)
     for key, others in (("name", ("name",)), ("prompt_template", ("prompt_template", "prompt"))):
         if not any(other in data for other in others):
             faults.add(path, f"stage {fields.get('name') or number} needs a {key}")
     spelled = {key.field: name for name, key in STAGE_KEYS.items() if name in data}
-    return Written(path=path, spelled=spelled, **fields)
+    return WrittenStage(path=path, spelled=spelled, **fields)
 
 
-def _fields(data: Mapping[Any, Any], path: Path, known: Mapping[str, Key], what: str, faults: Faults) -> dict[str, Any]:
+def _fields(
+    data: Mapping[Any, Any], path: Path, known: Mapping[str, WorkflowKey], what: str, faults: Faults
+) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in data.items():
         if name not in known:
@@ -301,47 +303,47 @@ def _repeat(value: Any) -> Repeat:
     return Repeat(rounds(value["at_most"]), until, back_to)
 
 
-_TIMEOUT = Key("timeout_seconds", 'a time like 600, "10m" or "2h", at most 30 days', _maybe(_timeout))
+_TIMEOUT = WorkflowKey("timeout_seconds", 'a time like 600, "10m" or "2h", at most 30 days', _maybe(_timeout))
 _A_LINE = "one line of text"
 _NAME_SHAPE = f"one line of at most {LONGEST_NAME} characters without {' '.join(_NOT_IN_NAMES)}"
 
 WORKFLOW_KEYS = {
-    "name": Key("name", _NAME_SHAPE, _name),
-    "description": Key("description", "text", _text),
-    "task_prompt": Key("task_prompt", "text", _text),
-    "on_failure": Key("on_failure", " or ".join(map(repr, ON_FAILURE)), _choice(*ON_FAILURE)),
+    "name": WorkflowKey("name", _NAME_SHAPE, _name),
+    "description": WorkflowKey("description", "text", _text),
+    "task_prompt": WorkflowKey("task_prompt", "text", _text),
+    "on_failure": WorkflowKey("on_failure", " or ".join(map(repr, ON_FAILURE)), _choice(*ON_FAILURE)),
     "timeout": _TIMEOUT,
     "timeout_seconds": _TIMEOUT,
-    "repo_path": Key("repo_hint", _A_LINE, _maybe_line),
-    "base_ref": Key("base", _A_LINE, _maybe_line),
+    "repo_path": WorkflowKey("repo_hint", _A_LINE, _maybe_line),
+    "base_ref": WorkflowKey("base", _A_LINE, _maybe_line),
 }
 STAGE_KEYS = {
-    "name": Key("name", _NAME_SHAPE, _name),
-    "executor": Key("coder", _A_LINE, _maybe_line),
-    "coder": Key("coder", _A_LINE, _maybe_line),
-    "model": Key("model", _A_LINE, _maybe_line),
-    "prompt_template": Key("prompt", "text", _words),
-    "prompt": Key("prompt", "text", _words),
-    "worktree_strategy": Key("inherits", f"{NEW!r} or {INHERIT!r}", _inherits),
-    "depends_on": Key("depends_on", "a list of names of stages, or of their numbers from 0", _stages_named),
+    "name": WorkflowKey("name", _NAME_SHAPE, _name),
+    "executor": WorkflowKey("coder", _A_LINE, _maybe_line),
+    "coder": WorkflowKey("coder", _A_LINE, _maybe_line),
+    "model": WorkflowKey("model", _A_LINE, _maybe_line),
+    "prompt_template": WorkflowKey("prompt", "text", _words),
+    "prompt": WorkflowKey("prompt", "text", _words),
+    "worktree_strategy": WorkflowKey("inherits", f"{NEW!r} or {INHERIT!r}", _inherits),
+    "depends_on": WorkflowKey("depends_on", "a list of names of stages, or of their numbers from 0", _stages_named),
     "timeout": _TIMEOUT,
     "timeout_seconds": _TIMEOUT,
-    "verify": Key("verify", _A_LINE, _maybe_line),
-    "retries": Key("retries", f"a whole number from 0 to {MOST_RETRIES}", _maybe(_whole(0, MOST_RETRIES))),
-    "when": Key("when", 'a condition like stages.review.status == "completed"', _words),
-    "repeat": Key(
+    "verify": WorkflowKey("verify", _A_LINE, _maybe_line),
+    "retries": WorkflowKey("retries", f"a whole number from 0 to {MOST_RETRIES}", _maybe(_whole(0, MOST_RETRIES))),
+    "when": WorkflowKey("when", 'a condition like stages.review.status == "completed"', _words),
+    "repeat": WorkflowKey(
         "repeat", f"a number of rounds from 1 to {MOST_ROUNDS}, or a table of at_most, until and from", _repeat
     ),
-    "each": Key(
+    "each": WorkflowKey(
         "each",
         f"a list of at most {MOST_ITEMS} texts, a number, a list of an earlier stage like stages.plan.next_steps, "
         "or a table of of and at_most",
         _each,
     ),
-    "account": Key("account", _A_LINE, _maybe_line),
-    "extra_args": Key("extra_args", "a list of words", _args),
-    "reasoning_effort": Key("reasoning_effort", _A_LINE, _maybe_line),
-    "no_changes": Key("no_changes", "true or false", _flag),
-    "requires": Key("requires", "a list of labels that a host must offer", _requires),
-    "host": Key("host", "the name of a host", _of_host(host_words.name)),
+    "account": WorkflowKey("account", _A_LINE, _maybe_line),
+    "extra_args": WorkflowKey("extra_args", "a list of words", _args),
+    "reasoning_effort": WorkflowKey("reasoning_effort", _A_LINE, _maybe_line),
+    "no_changes": WorkflowKey("no_changes", "true or false", _flag),
+    "requires": WorkflowKey("requires", "a list of labels that a host must offer", _requires),
+    "host": WorkflowKey("host", "the name of a host", _of_host(host_words.name)),
 }

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fleet.store.postgres import PostgresStore
+from fleet.store.postgres.store import PostgresStore
 from postgres import Server, emptied, server, shared_database
 
 

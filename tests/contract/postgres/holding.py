@@ -14,14 +14,14 @@ import psycopg
 from builders import HOUR, a_task
 from fleet.core.filter import Lane
 from fleet.core.task import Claim
-from fleet.store.postgres import PostgresStore
+from fleet.store.postgres.store import PostgresStore
 
 SECOND = timedelta(seconds=1)
 HOLD = """
 import sys
 from datetime import timedelta
 from fleet.core.errors import StoreAway
-from fleet.store.postgres import PostgresStore
+from fleet.store.postgres.store import PostgresStore
 from builders import a_task
 store = PostgresStore(sys.argv[1], lease=timedelta(seconds=int(sys.argv[2])))
 try:

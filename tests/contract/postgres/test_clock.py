@@ -10,7 +10,7 @@ from builders import HOUR, FakeClock
 from contract.postgres.holding import SECOND, a_claim, until
 from fleet.core import clock as clocks
 from fleet.core.errors import ClaimLost, StoreAway
-from fleet.store.postgres import PostgresStore
+from fleet.store.postgres.store import PostgresStore
 from postgres import Server, server
 
 LEASE = 3 * SECOND

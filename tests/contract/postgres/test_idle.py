@@ -12,19 +12,19 @@ import pytest
 from builders import a_task
 from contract.postgres.holding import SECOND
 from contract.store_builders import a_claim, a_run, a_workspace
-from fleet.actions.supervising import make_context
+from fleet.actions.control.main import make_context
 from fleet.assembly import Fleet
 from fleet.core.jsontext import encode
 from fleet.core.run import Ending
 from fleet.core.task import Status, Verdict
 from fleet.core.workspace import SENT
-from fleet.engine.hosting import Said
-from fleet.engine.supervisor import Supervisor
 from fleet.files import atomic_write
 from fleet.home import Home
 from fleet.hosts.push import PushQueue
-from fleet.store.postgres import PostgresStore
-from fleet.store.postgres_link import Link
+from fleet.store.postgres.link import PostgresLink
+from fleet.store.postgres.store import PostgresStore
+from fleet.supervisor.host import Said
+from fleet.supervisor.loop import Supervisor
 from launching import asynchronous, until
 
 #: Seconds between two polls for work, and between two heartbeats, which also reap expired claims.
@@ -63,14 +63,14 @@ async def served(fleet: Fleet, poll: float) -> AsyncIterator[None]:
 def noted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Yield a list that collects each script sent to a server inside the block."""
     sent: list[str] = []
-    execute = Link.execute
+    execute = PostgresLink.execute
 
-    def noting(self: Link, query: Any, *args: Any, **named: Any) -> Any:
+    def noting(self: PostgresLink, query: Any, *args: Any, **named: Any) -> Any:
         sent.append(str(query))
         return execute(self, query, *args, **named)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Link, "execute", noting)
+        patch.setattr(PostgresLink, "execute", noting)
         yield sent
 
 

@@ -5,7 +5,7 @@ import time
 from builders import HOUR, a_task
 from contract.postgres.holding import until
 from fleet.core.filter import Lane
-from fleet.store.postgres import PostgresStore
+from fleet.store.postgres.store import PostgresStore
 from postgres import Server, stopped
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from builders import HOUR, a_task
 from contract.postgres.holding import is_waited_for, until
 from fleet.core.filter import Filter, Lane
-from fleet.store.postgres import PostgresStore
+from fleet.store.postgres.store import PostgresStore
 from postgres import emptied
 
 WORKER = Path(__file__).parents[2] / "workers" / "claimer.py"

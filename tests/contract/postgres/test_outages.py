@@ -11,7 +11,7 @@ from builders import HOUR, a_task
 from contract.postgres.holding import SECOND, a_claim, holding, is_waited_for, until
 from fleet.core.errors import ClaimLost, StoreAway
 from fleet.core.filter import Filter
-from fleet.store.postgres import PostgresStore
+from fleet.store.postgres.store import PostgresStore
 from postgres import Server, stopped
 
 

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from fleet.core.errors import StoreAway
-from fleet.store.postgres_link import connect
+from fleet.store.postgres.link import connect
 from postgres import Server, server
 
 #: The users that the server accepts, and how they authenticate.

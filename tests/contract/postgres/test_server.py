@@ -11,11 +11,11 @@ from builders import HOUR, a_comment, a_task
 from contract.postgres.holding import SECOND
 from fleet.core.errors import BadInput, SchemaMismatch, StoreAway, StoreFault
 from fleet.core.filter import Filter, Lane, by_lane
-from fleet.core.health import State
+from fleet.core.health import HealthState
 from fleet.store import named_sql
-from fleet.store.postgres import PostgresStore
+from fleet.store.postgres.store import PostgresStore
 from fleet.store.sql.rows import task_values
-from fleet.store.sqlite_connection import SCHEMA_VERSION
+from fleet.store.sqlite.connection import SCHEMA_VERSION
 from postgres import Server, server, stopped
 
 FILES = ("queries", "filters", "orders", "history", "flows", "receipts", "workspaces", "hosts")
@@ -125,10 +125,10 @@ def test_health_reports_a_running_and_an_unreachable_server(own: Server) -> None
     store = PostgresStore(own.make_database(), make=True, lease=6 * SECOND)
     signs = {sign.name: sign for sign in store.health()}
     assert list(signs) == ["postgresql", "encryption", "latency", "clock"]
-    assert {sign.state for sign in signs.values()} == {State.OK}
+    assert {sign.state for sign in signs.values()} == {HealthState.OK}
     with stopped(own):
         (away,) = store.health()
-        assert away.state == State.WRONG and "cannot be reached" in away.fact and away.remedy
+        assert away.state == HealthState.WRONG and "cannot be reached" in away.fact and away.remedy
     store.close()
 
 
@@ -141,7 +141,7 @@ def test_postgres_sql_files_contain_only_statements_that_differ(name: str) -> No
 
 
 def test_both_databases_have_the_same_columns(store: PostgresStore, tmp_path: Path) -> None:
-    from fleet.store.sqlite import SqliteStore
+    from fleet.store.sqlite.store import SqliteStore
 
     embedded = SqliteStore(str(tmp_path / "fleet.db"), make=True)
     ours = embedded.connection.rows(

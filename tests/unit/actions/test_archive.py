@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from fleet.actions.archive import Steady
+from fleet.actions.control.archive import Steady
 
 
 def test_steady_reads_the_initial_length_when_its_file_is_truncated(tmp_path: Path) -> None:

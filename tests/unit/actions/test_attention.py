@@ -6,32 +6,34 @@ from typing import Any
 import pytest
 
 from builders import HOUR, MINUTE, NOON, a_task
-from fleet.actions.attention import KINDS, Picture, rank_items
-from fleet.actions.listing import Row
-from fleet.actions.names import ANYWHERE, Scope
+from fleet.actions.control.attention import KINDS, Picture, rank_items
+from fleet.actions.tasks.names import ANYWHERE, NameScope
+from fleet.actions.worktrees.listing import AgentRow
 from fleet.core.run import Account, Question, Run
 from fleet.core.task import Status
 
 
-class Here(Scope):
+class Here(NameScope):
     """The scope of a person in one repository."""
 
     repo = "/r"
 
 
-def row(name: str, *, run: dict[str, Any] | None = None, ended_at: datetime = NOON, **task: Any) -> Row:
+def row(name: str, *, run: dict[str, Any] | None = None, ended_at: datetime = NOON, **task: Any) -> AgentRow:
     """Return a task that failed, with its run."""
     given = {"branch": name, "repo": "/r", "status": Status.BLOCKED, "reason": "failed twice", **task}
     made = a_task(id=f"fleet-{name}", **given)
     begun = {"started_at": NOON - HOUR, "ended_at": ended_at, **(run or {})}
-    return Row(made, Run(id=f"{made.id}/1", task_id=made.id, number=1, epoch=1, owner="o", **begun), None, False, NOON)
+    return AgentRow(
+        made, Run(id=f"{made.id}/1", task_id=made.id, number=1, epoch=1, owner="o", **begun), None, False, NOON
+    )
 
 
-def picture(*rows: Row, **seen: Any) -> Picture:
+def picture(*rows: AgentRow, **seen: Any) -> Picture:
     return Picture(NOON, {each.task.id: each for each in rows}, **{"questions": (), **seen})
 
 
-def commands(*rows: Row, scope: Scope = ANYWHERE) -> list[str]:
+def commands(*rows: AgentRow, scope: NameScope = ANYWHERE) -> list[str]:
     return [each.commands[0] for each in rank_items(picture(*rows), scope)]
 
 
@@ -58,7 +60,7 @@ def test_attention_rows_are_sorted_by_urgency_and_then_by_age() -> None:
 
 
 @pytest.mark.parametrize("scope", [ANYWHERE, Here()])
-def test_command_names_a_branch_only_when_it_means_one_task(scope: Scope) -> None:
+def test_command_names_a_branch_only_when_it_means_one_task(scope: NameScope) -> None:
     assert commands(row("work"), scope=scope) == ["fleet retry work"]
     twins = [row("one", branch="same"), row("two", branch="same")]
     assert commands(*twins, scope=scope) == ["fleet retry fleet-one", "fleet retry fleet-two"]

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from fleet.actions.judging import LARGEST, answer_in, prompt
+from fleet.actions.proof.judge import LARGEST, answer_in, prompt
 
 LETTERS = {"A": "work-A1", "B": "work-A2"}
 

@@ -7,15 +7,15 @@ import pytest
 
 from builders import HOUR, MINUTE, NOON, a_task
 from contract.store_builders import a_run, a_workspace, removed
-from fleet.actions.listing import Row, rows
-from fleet.actions.names import ANYWHERE
+from fleet.actions.tasks.names import ANYWHERE
+from fleet.actions.worktrees.listing import AgentRow, rows
 from fleet.assembly import Fleet
 from fleet.core.filter import Lane
 from fleet.core.run import Run
 from fleet.core.task import HEADLESS, INTERACTIVE, WORKTREE, Status, Verdict
 from fleet.core.workspace import Workspace
 from fleet.home import Home
-from fleet.store.sqlite import SqliteStore
+from fleet.store.sqlite.store import SqliteStore
 
 LONG_AGO = NOON - HOUR
 
@@ -25,11 +25,11 @@ def status(run: dict[str, Any] | None = None, *, asks: bool = False, **task: Any
     return a_row(run, asks=asks, **task).status
 
 
-def a_row(run: dict[str, Any] | None = None, *, asks: bool = False, **task: Any) -> Row:
+def a_row(run: dict[str, Any] | None = None, *, asks: bool = False, **task: Any) -> AgentRow:
     found = a_task(**task)
     given = {"started_at": LONG_AGO, **(run or {})}
     made = None if run is None else Run(id=f"{found.id}/1", task_id=found.id, number=1, epoch=1, owner="o", **given)
-    return Row(found, made, None, asks, NOON)
+    return AgentRow(found, made, None, asks, NOON)
 
 
 @pytest.mark.parametrize(

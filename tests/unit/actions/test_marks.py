@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from builders import HOUR, MINUTE, FakeClock, a_task
-from fleet.actions import marks
-from fleet.actions.marks import MOST_ENDS, mark, mark_in
+from fleet.actions.workers import wait_cursor
+from fleet.actions.workers.wait_cursor import MOST_ENDS, mark, mark_in
 from fleet.assembly import Fleet
 from fleet.core.task import Caller, Status
 from fleet.home import Home
@@ -33,14 +33,14 @@ class Place:
             now = self.clock()
             self.store.tasks.save(self.store.tasks.get(key).moved(status, now).replace(updated_at=now))
 
-    def heard(self, caller: Caller | None = None) -> marks.Mark:
+    def heard(self, caller: Caller | None = None) -> wait_cursor.WaitCursor:
         """Return a mark after its way to a caller and back."""
         found = mark_in(mark(self.fleet, caller, STATE).text)
         assert found is not None
         return found
 
-    def since(self, heard: marks.Mark, caller: Caller | None = None) -> list[str]:
-        return marks.ended_since(self.fleet, caller, heard)
+    def since(self, heard: wait_cursor.WaitCursor, caller: Caller | None = None) -> list[str]:
+        return wait_cursor.ended_since(self.fleet, caller, heard)
 
 
 def test_each_end_is_reported_only_by_marks_before_it() -> None:
@@ -65,7 +65,7 @@ def test_task_that_ends_again_is_reported_again() -> None:
     heard = place.heard()
     place.clock.advance(SECOND)
     place.end(key, Status.OPEN)
-    assert (place.since(heard), marks.unfinished(place.fleet, None)) == ([], [key])
+    assert (place.since(heard), wait_cursor.unfinished(place.fleet, None)) == ([], [key])
     place.end(key, Status.BLOCKED)
     assert place.since(heard) == [key]
 
@@ -96,13 +96,13 @@ def test_no_end_is_missed_when_a_mark_cannot_hold_them_all() -> None:
 def test_run_hears_only_of_tasks_that_its_task_created() -> None:
     place, caller = Place(), Caller(task_id="own", run_id="own-1", epoch=1)
     own, others, made = place.make(id="own"), place.make(), place.make(made_by="own")
-    assert marks.unfinished(place.fleet, caller) == [made]
+    assert wait_cursor.unfinished(place.fleet, caller) == [made]
     heard = place.heard(caller)
     for key in (own, others, made):
         place.end(key)
     assert place.since(heard, caller) == [made]
     assert place.since(place.heard(caller), caller) == []
-    assert marks.unfinished(place.fleet, Caller.over()) == []
+    assert wait_cursor.unfinished(place.fleet, Caller.over()) == []
 
 
 @pytest.mark.parametrize(

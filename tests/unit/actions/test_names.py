@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from builders import NOON, a_task
-from fleet.actions.names import Scope, find_task, find_tasks, is_pattern
+from fleet.actions.tasks.names import NameScope, find_task, find_tasks, is_pattern
 from fleet.assembly import Fleet
-from fleet.core.errors import FleetError, TaskNotFound, Usage
+from fleet.core.errors import FleetError, TaskNotFound, UsageError
 from fleet.core.filter import Filter
 from fleet.core.task import Status
 from fleet.home import Home
@@ -30,7 +30,7 @@ def add(fleet: Fleet, key: str, branch: str = "", repo: str = "/one", **more: An
     return key
 
 
-class In(Scope):
+class In(NameScope):
     """The scope of a repository that a test names."""
 
     def __init__(self, repo: str) -> None:
@@ -54,7 +54,7 @@ def test_branch_is_searched_in_the_current_repository(fleet: Fleet) -> None:
     here, there = add(fleet, "fleet-1", branch="fix"), add(fleet, "fleet-2", branch="fix", repo="/two")
     assert find_task(fleet, "fix", scope=In("/one")) == here
     assert find_task(fleet, "fix", scope=In("/two")) == there
-    with pytest.raises(Usage, match=r"fleet-[12] .*fleet-[12]") as told:
+    with pytest.raises(UsageError, match=r"fleet-[12] .*fleet-[12]") as told:
         find_task(fleet, "fix")
     assert "/one" in str(told.value) and "/two" in str(told.value)
     with pytest.raises(TaskNotFound):
@@ -107,7 +107,7 @@ def test_find_tasks_returns_ids_when_the_glob_spells_their_prefix(fleet: Fleet, 
 def test_find_tasks_finds_no_branch_when_the_directory_is_in_no_repository(fleet: Fleet, tmp_path: Path) -> None:
     add(fleet, "fleet-1", branch="fix-a")
     with pytest.raises(FleetError, match="no task fits"):
-        find_tasks(fleet, ["fix-*"], scope=Scope(str(tmp_path)))
+        find_tasks(fleet, ["fix-*"], scope=NameScope(str(tmp_path)))
     assert find_tasks(fleet, ["fix-*"]) == ["fleet-1"]
 
 
@@ -133,7 +133,7 @@ def test_glob_respects_the_filter_and_a_name_does_not(fleet: Fleet) -> None:
 def test_glob_that_matches_several_tasks_is_refused_for_one_task(fleet: Fleet) -> None:
     for number in range(7):
         add(fleet, f"fleet-{number}", branch=f"fix-{number}")
-    with pytest.raises(Usage, match=r"fits 7 tasks: fleet-0 .*fleet-4 \(fix-4\) …"):
+    with pytest.raises(UsageError, match=r"fits 7 tasks: fleet-0 .*fleet-4 \(fix-4\) …"):
         find_task(fleet, "fix-*")
     assert find_task(fleet, "fix-[3]") == "fleet-3"
 
@@ -154,9 +154,9 @@ def test_unknown_name_raises_an_error(fleet: Fleet, name: str) -> None:
 def test_scope_of_a_directory_is_the_main_checkout_of_its_repository(tmp_path: Path) -> None:
     top = make_repository(tmp_path / "repo")
     (top / "deep" / "inside").mkdir(parents=True)
-    assert Scope(str(top / "deep" / "inside")).repo == str(top)
-    assert Scope(str(tmp_path)).repo is None
-    assert Scope().repo is None
+    assert NameScope(str(top / "deep" / "inside")).repo == str(top)
+    assert NameScope(str(tmp_path)).repo is None
+    assert NameScope().repo is None
 
 
 def test_glob_results_are_sorted_naturally_by_branch(fleet: Fleet) -> None:
@@ -168,9 +168,9 @@ def test_glob_results_are_sorted_naturally_by_branch(fleet: Fleet) -> None:
 def test_ambiguous_name_error_lists_ids_and_branches(fleet: Fleet) -> None:
     add(fleet, "fleet-aab1", "one")
     add(fleet, "fleet-aab2")
-    with pytest.raises(Usage, match=r"'aab' fits fleet-aab1 \(one\), fleet-aab2"):
+    with pytest.raises(UsageError, match=r"'aab' fits fleet-aab1 \(one\), fleet-aab2"):
         find_task(fleet, "aab")
-    with pytest.raises(Usage, match=r"fits 2 tasks: fleet-aab1 \(one\), fleet-aab2"):
+    with pytest.raises(UsageError, match=r"fits 2 tasks: fleet-aab1 \(one\), fleet-aab2"):
         find_task(fleet, "fleet-aab*")
 
 

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from builders import MINUTE, NOON, a_task
-from fleet.actions.candidates import Candidate
-from fleet.actions.ranking import ORDER, Entry, entry, ranked, tied, winner, with_first
+from fleet.actions.proof.candidates import Candidate
+from fleet.actions.proof.ranking import ORDER, RankedCandidate, entry, ranked, tied, winner, with_first
 from fleet.core.finding import FINDINGS, Finding
 from fleet.core.receipt import Receipt, drafted
 from fleet.core.run import Run
 from fleet.core.verification import Verification
-from fleet.workspaces.diffs import DiffSize
+from fleet.git.diffs import DiffSize
 
 
 def a_candidate(name: str = "one", *, lines: int = 10, **changes: Any) -> Candidate:
@@ -33,7 +33,7 @@ def seen(status: int | None = 0, **changes: Any) -> Verification:
     return Verification(command="make test", commit="t" * 40, status=status, **changes)
 
 
-def names(entries: list[Entry]) -> list[str]:
+def names(entries: list[RankedCandidate]) -> list[str]:
     return [each.candidate.name for each in entries]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from builders import MINUTE, NOON
-from fleet.actions.receipt_words import MEANING, headline, lines, sections
+from fleet.actions.proof.receipt_words import MEANING, headline, lines, sections
 from fleet.core.finding import FINDINGS, Finding
 from fleet.core.receipt import PIECES, Receipt, drafted
 from fleet.core.run import Run

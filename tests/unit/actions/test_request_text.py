@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from builders import MINUTE, NOON, a_task
-from fleet.actions.request_text import LONGEST, fenced, quiet, text_of, title_of
+from fleet.actions.merge.request_text import LONGEST, fenced, quiet, text_of, title_of
 from fleet.core.finding import Finding
 from fleet.core.receipt import Receipt, chained, drafted
 from fleet.core.run import Run

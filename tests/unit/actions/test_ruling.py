@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleet.actions.ruling import changed, checked, rules
+from fleet.actions.tasks.rules import changed, checked, rules
 from fleet.core.errors import BadInput
 from fleet.core.rules import Rules, rules_in
 

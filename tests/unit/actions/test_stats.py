@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from builders import HOUR, MINUTE, NOON, a_task
-from fleet.actions.stats import moment, standings, summed, total
+from fleet.actions.proof.stats import moment, standings, summed, total
 from fleet.core.errors import BadInput
 from fleet.core.finding import Finding
 from fleet.core.receipt import FindingCount

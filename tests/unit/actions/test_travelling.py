@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from builders import a_task
-from fleet.actions.travelling import Ticket, stay
+from fleet.actions.tasks.placement import Ticket, stay
 from fleet.core.clock import EPOCH
 from fleet.core.host import Host
-from fleet.engine.environment import path_of
-from fleet.engine.hosting import pin_here
 from fleet.home import Home
 from fleet.hosts.backoff import LONGEST_SECONDS, Backoff
+from fleet.supervisor.host import pin_here
+from fleet.supervisor.run.environment import path_of
 
 
 @pytest.fixture

@@ -5,23 +5,23 @@ from datetime import datetime
 import pytest
 
 from builders import HOUR, NOON
-from fleet.actions.hosts import Seen, State
-from fleet.actions.outlook import why_not
+from fleet.actions.control.hosts import HostState, HostView
+from fleet.actions.control.outlook import why_not
 from fleet.core.host import Host
 
 
-def a_host(name: str, *labels: str, state: str = State.HERE, seen_at: datetime = NOON) -> Seen:
-    return Seen(Host(id=name, name=name, labels=labels, slots=1, seen_at=seen_at), state, [], is_this=False)
+def a_host(name: str, *labels: str, state: str = HostState.HERE, seen_at: datetime = NOON) -> HostView:
+    return HostView(Host(id=name, name=name, labels=labels, slots=1, seen_at=seen_at), state, [], is_this=False)
 
 
 KNOWN = [
     a_host("a", "linux", "gpu"),
     a_host("b", "linux", "arm"),
-    a_host("c", "big", state=State.DRAINED),
-    a_host("d", "old", state=State.GONE),
-    a_host("e", "old", state=State.DRAINING),
-    a_host("f", "host:first@12", state=State.GONE),
-    a_host("g", "host:first@12", state=State.GONE, seen_at=NOON + HOUR),
+    a_host("c", "big", state=HostState.DRAINED),
+    a_host("d", "old", state=HostState.GONE),
+    a_host("e", "old", state=HostState.DRAINING),
+    a_host("f", "host:first@12", state=HostState.GONE),
+    a_host("g", "host:first@12", state=HostState.GONE, seen_at=NOON + HOUR),
 ]
 SINCE = f"{NOON.astimezone():%Y-%m-%d %H:%M:%S}"
 

@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from builders import a_task
-from fleet.actions.bounds import allows
-from fleet.actions.worker_making import branch_of, new_id
-from fleet.actions.worker_terms import WorkerTerms
-from fleet.actions.worker_views import span
-from fleet.actions.workers import CANCELLED_HERE, Worker
-from fleet.config.load import merge
+from fleet.actions.tasks.bounds import allows
+from fleet.actions.workers.create import branch_of, new_id
+from fleet.actions.workers.terms import WorkerTerms
+from fleet.actions.workers.views import span
+from fleet.actions.workers.workers import CANCELLED_HERE, Worker
 from fleet.core.branch import check_branch
 from fleet.core.errors import BadInput
 from fleet.core.run import Ending, Question, Run
 from fleet.core.task import Status
+from fleet.settings.load import merge
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SETTINGS = merge([])

@@ -3,7 +3,7 @@
 import pytest
 
 from fleet.cli.bd.arguments import parse, split_verb, table
-from fleet.core.errors import Usage
+from fleet.core.errors import UsageError
 
 FLAGS = table("""
 -p --priority TEXT   | a text
@@ -57,12 +57,12 @@ def test_value_may_look_like_a_flag_or_be_empty() -> None:
     ],
 )
 def test_unknown_flag_is_refused(argv: list[str], message: str) -> None:
-    with pytest.raises(Usage, match=message):
+    with pytest.raises(UsageError, match=message):
         parse(argv, FLAGS)
 
 
 def test_invalid_number_is_refused() -> None:
-    with pytest.raises(Usage, match="not a whole number"):
+    with pytest.raises(UsageError, match="not a whole number"):
         parse(["-n", "many"], FLAGS).number("limit", 5)
 
 

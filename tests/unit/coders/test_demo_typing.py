@@ -4,13 +4,13 @@ import random
 
 import pytest
 
-from fleet.coders.demo_typing import INTERRUPT, LEAVE, LONGEST, Typing
+from fleet.coders.demo.terminal import INTERRUPT, LEAVE, LONGEST, KeyboardReader
 
 ON, OFF = b"\x1b[200~", b"\x1b[201~"
 
 
 def typed(*pieces: bytes) -> tuple[list[str], str]:
-    typing = Typing()
+    typing = KeyboardReader()
     said = [message for piece in pieces for message in typing.feed(piece)]
     return said, typing.text
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from fleet.actions.settings import row
-from fleet.config.load import load
-from fleet.config.queue import BEADS, POSTGRES, SQLITE, chosen, keep, kind_of, refuse_password
-from fleet.core.errors import BadInput, FleetError, Usage
+from fleet.actions.control.settings import row
+from fleet.core.errors import BadInput, FleetError, UsageError
 from fleet.home import Home
+from fleet.settings.load import load
+from fleet.settings.queue import BEADS, POSTGRES, SQLITE, chosen, keep, kind_of, refuse_password
 
 URL = "postgresql://ada:hunter22@host/tasks"
 
@@ -68,7 +68,7 @@ def test_unknown_queue_is_refused_without_repeating_it(name: str, home: Home) ->
     ],
 )
 def test_password_in_an_argument_is_refused_in_any_form(typed: str) -> None:
-    with pytest.raises(Usage, match="is visible to every user") as refused:
+    with pytest.raises(UsageError, match="is visible to every user") as refused:
         refuse_password(typed, hint="say it elsewhere.")
     assert "hunter22" not in f"{refused.value}{refused.value.hint}"
 
@@ -159,7 +159,7 @@ def test_connection_string_is_the_first_line_of_a_program(home: Home) -> None:
 def test_failing_program_is_reported_without_its_output(
     home: Home, code: str, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fleet.config.queue.COMMAND_SECONDS", 0.5 if "sleep" in code else 30)
+    monkeypatch.setattr("fleet.settings.queue.COMMAND_SECONDS", 0.5 if "sleep" in code else 30)
     program(home, code)
     with pytest.raises(FleetError, match=fault) as refused:
         chosen(home, {})

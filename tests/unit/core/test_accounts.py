@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from builders import HOUR, MINUTE, NOON
-from fleet.config.load import Layer, Origin, merge
-from fleet.config.sections import Limits
 from fleet.core.accounts import account_slots, after_run, is_parked, is_slowed
 from fleet.core.run import Account, Outcome
+from fleet.settings.load import Origin, SettingsLayer, merge
+from fleet.settings.sections import LimitSettings
 
 SECOND = timedelta(seconds=1)
-LIMITS = Limits()
+LIMITS = LimitSettings()
 SETTINGS = merge(
     [
-        Layer(
+        SettingsLayer(
             Origin("runtime", ""),
             {
                 ("accounts",): (

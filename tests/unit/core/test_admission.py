@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from builders import HOUR, MINUTE, NOON, FakeClock, a_task
-from fleet.config import Settings, accounts_for
-from fleet.config.load import Layer, Origin, merge
 from fleet.core.admission import BURST, Ramp, Room, Situation, admit
 from fleet.core.run import Account
 from fleet.core.task import Claim
+from fleet.settings import Settings, accounts_for
+from fleet.settings.load import Origin, SettingsLayer, merge
 from stores import open_queue
 
 CODERS = {"claude": "", "codex": ""}
@@ -18,7 +18,9 @@ CODERS = {"claude": "", "codex": ""}
 
 def settings(**values: Any) -> Settings:
     """Return settings, given by their dotted names with __ for the dot."""
-    return merge([Layer(Origin("runtime", ""), {tuple(name.split("__")): value for name, value in values.items()})])
+    return merge(
+        [SettingsLayer(Origin("runtime", ""), {tuple(name.split("__")): value for name, value in values.items()})]
+    )
 
 
 def situation(**changes: Any) -> Situation:

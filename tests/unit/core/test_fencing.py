@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.core.fencing import LONGEST, fenced
+from fleet.core.quoting import LONGEST, fenced
 from flows import MADE_UP
 
 

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fleet.config.sections import HostLabel, HostName
-from fleet.core import host_words
+from fleet.core import host as host_words
 from fleet.core.errors import BadInput
-from fleet.core.host_words import changed, checked, plain, wanted
+from fleet.core.host import changed, checked, plain, wanted
+from fleet.settings.sections import HostLabel, HostName
 
 
 def test_labels_and_host_are_sorted_and_unique() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleet.core.last_words import LONGEST_QUESTION, question_in
+from fleet.core.outcome import LONGEST_QUESTION, question_in
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,15 @@ import msgspec
 import pytest
 
 from builders import HOUR, NOON, a_task
-from fleet.config.proof_sections import Findings
-from fleet.config.sections import Limits
 from fleet.core.finding import DONE, FINDINGS
 from fleet.core.policy import backoff, bound, decide
 from fleet.core.rules import Rules, rules_in
 from fleet.core.run import Ending, Outcome
 from fleet.core.task import COUNTS, Status, Task, Verdict
+from fleet.settings.project_sections import FindingSettings
+from fleet.settings.sections import LimitSettings
 
-LIMITS = Limits()
+LIMITS = LimitSettings()
 ENDINGS = sorted(value for name, value in vars(Ending).items() if name.isupper())
 FAILURES = (Ending.FAILED, Ending.TIMED_OUT, Ending.STALLED, Ending.START_HANG)
 LIMITED = (Ending.RATE_LIMITED, Ending.OVERLOADED, Ending.NOT_LOGGED_IN)
@@ -27,8 +27,8 @@ def verdict(
     ending: str,
     *,
     task: Task | None = None,
-    limits: Limits = LIMITS,
-    findings: Findings = Findings(),  # noqa: B008 - frozen
+    limits: LimitSettings = LIMITS,
+    findings: FindingSettings = FindingSettings(),  # noqa: B008 - frozen
     rules: Rules = Rules(),  # noqa: B008
     **said: Any,
 ) -> Verdict:
@@ -128,7 +128,7 @@ def test_finished_run_is_judged_by_its_finding(
 
 @pytest.mark.parametrize("finding", ["unverified", "no_changes", "out_of_scope", "failed_verify", "fabricated"])
 def test_each_finding_can_close_a_task_or_ask_a_person(finding: str) -> None:
-    none = Findings(verify_retries=0, fabricated_retries=0)
+    none = FindingSettings(verify_retries=0, fabricated_retries=0)
     closes, asks = (msgspec.structs.replace(none, **{finding: word}) for word in ("close", "person"))
     assert verdict("finished", finding=finding, findings=closes).status == "closed"
     assert verdict("finished", finding=finding, findings=asks).status == "blocked"
@@ -137,7 +137,7 @@ def test_each_finding_can_close_a_task_or_ask_a_person(finding: str) -> None:
 
 def test_rules_of_a_task_decide_whether_it_may_end_without_changes() -> None:
     assert verdict("finished", finding="no_changes", rules=Rules(no_changes=True)).status == "closed"
-    close = Findings(no_changes="close")
+    close = FindingSettings(no_changes="close")
     assert verdict("finished", finding="no_changes", findings=close, rules=Rules(no_changes=False)).status == "blocked"
     assert verdict("finished", finding="fabricated", rules=Rules(no_changes=True)).status == "open"
 
@@ -147,7 +147,7 @@ def test_rules_of_a_task_decide_whether_it_may_end_without_changes() -> None:
 def test_task_reported_as_blocked_is_never_closed_by_settings(ending: str, finding: str) -> None:
     said: dict[str, Any] = {"finding": finding, "shown": "seen", "says_blocked": "it says it is blocked"}
     words = ("unverified", "no_changes", "out_of_scope", "failed_verify", "fabricated")
-    none = Findings(verify_retries=0, fabricated_retries=0)
+    none = FindingSettings(verify_retries=0, fabricated_retries=0)
     lenient = msgspec.structs.replace(none, **dict.fromkeys(words, "close"))
     rules = Rules(no_changes=True)
     found = verdict(ending, **said, findings=lenient, rules=rules)
@@ -161,7 +161,7 @@ def test_task_reported_as_blocked_is_never_closed_by_settings(ending: str, findi
 def test_out_of_scope_run_is_not_retried_without_a_person(ending: str) -> None:
     found = verdict(ending, finding="out_of_scope", shown="it wrote to ~/x")
     assert (found.status, found.finding) == ("blocked", "out_of_scope")
-    free = verdict(ending, finding="out_of_scope", findings=Findings(out_of_scope="close"))
+    free = verdict(ending, finding="out_of_scope", findings=FindingSettings(out_of_scope="close"))
     assert free.status == verdict(ending).status
 
 
@@ -182,7 +182,7 @@ def test_limit_delays_the_account_and_not_the_task(ending: str) -> None:
 def test_retries_wait_with_full_jitter(failures: int, most: int) -> None:
     assert backoff(failures, 1.0) == timedelta(seconds=most)
     assert backoff(failures, 0.0) == timedelta(0)
-    found = verdict("failed", task=a_task(failures=failures), limits=Limits(retry_limit=500))
+    found = verdict("failed", task=a_task(failures=failures), limits=LimitSettings(retry_limit=500))
     assert found.not_before == NOON + timedelta(seconds=most / 2)
 
 
@@ -228,11 +228,11 @@ def bring_to_rest(seed: int) -> None:
     Each way back increases a counter that only grows, and a setting bounds each counter.
     """
     random_ = random.Random(seed)
-    limits = Limits(
+    limits = LimitSettings(
         retry_limit=random_.randint(1, 6), **{n: random_.randint(0, 6) for n in ("continue_limit", "context_limit")}
     )
     again, anew = random_.randint(0, 4), random_.randint(0, 4)
-    findings = Findings(verify_retries=again, fabricated_retries=anew, out_of_scope="close")
+    findings = FindingSettings(verify_retries=again, fabricated_retries=anew, out_of_scope="close")
     # Released is left out: only a person who stops the supervisor causes it.
     endings = random_.sample([e for e in ENDINGS if e != Ending.RELEASED], random_.randint(1, len(ENDINGS) - 1))
     task, runs = a_task(status="in_progress"), 0

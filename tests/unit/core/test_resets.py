@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.core.resets import LONGEST_WAIT, resets_at
+from fleet.coders.refusals import LONGEST_WAIT, resets_at
 
 NOW = datetime(2026, 11, 15, 17, 30, tzinfo=UTC)
 EAST = timezone(timedelta(hours=2))

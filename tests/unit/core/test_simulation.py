@@ -12,26 +12,25 @@ from typing import Any
 import pytest
 
 from builders import HOUR, MINUTE, NOON, FakeClock, a_task
-from fleet.config.load import Layer, Origin, merge
-from fleet.config.proof_sections import Findings
-from fleet.config.task_limits import watchdog_for
 from fleet.core.accounts import after_run, is_parked
 from fleet.core.admission import BURST, Ramp, Situation, admit
-from fleet.core.budget import TOKENS
+from fleet.core.budget import TOKENS, Budget, Spent, check_budgets
 from fleet.core.errors import ClaimLost
 from fleet.core.filter import Filter
 from fleet.core.policy import bound, decide
 from fleet.core.run import Account, Ending, Outcome
-from fleet.core.spending import Budget, Spent, check_budgets
 from fleet.core.task import HEADLESS, INTERACTIVE, Claim, Status, Task, Verdict
 from fleet.core.watchdog import check, next_check
+from fleet.settings.limits import watchdog_for
+from fleet.settings.load import Origin, SettingsLayer, merge
+from fleet.settings.project_sections import FindingSettings
 from stores import open_queue
 from unit.core.simulated import CURSES, FAILURES, FATES, SECOND, WATCHED, Agent
 
 OWNER = "host"
 #: In each group of FAMILY tasks, the first has created the next CHILDREN ones, and they share its budget.
 FAMILY, CHILDREN, BUDGET = 8, 3, 500_000
-FINDINGS = Findings()
+FINDINGS = FindingSettings()
 
 
 class World:
@@ -41,7 +40,7 @@ class World:
         self.random, self.clock = random.Random(seed), FakeClock()
         self.store = open_queue(self.clock)
         self.slots, self.cap = slots, max(1, slots // 5)
-        self.settings = merge([Layer(Origin("runtime", ""), self._said())])
+        self.settings = merge([SettingsLayer(Origin("runtime", ""), self._said())])
         self.ttl = timedelta(seconds=self.settings.supervisor.claim_seconds)
         self.agenda: list[tuple[datetime, int, Callable[[], None]]] = []
         self.steps = 0

@@ -2,9 +2,8 @@
 
 import pytest
 
-from fleet.core.budget import COST, TOKENS
+from fleet.core.budget import COST, TOKENS, Budget, Spent, check_budgets, left_in
 from fleet.core.run import Ending
-from fleet.core.spending import Budget, Spent, check_budgets, left_in
 
 TOP = Budget(task_id="top", amounts={COST: 5.0})
 MAKER = Budget(task_id="maker", amounts={COST: 2.0, TOKENS: 1_000})

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from builders import HOUR, MINUTE, NOON, a_task
-from fleet.config.proof_sections import Findings
-from fleet.config.sections import Limits
 from fleet.core.finding import NEEDS_PERSON, Finding
 from fleet.core.policy import decide
 from fleet.core.run import BY_TOOL, Ending, Outcome, Question, Run
 from fleet.core.task import MERGED, Status
 from fleet.core.task_status import BY_FINDING, ResultWord, TaskStatus, derive_status, is_asked
+from fleet.settings.project_sections import FindingSettings
+from fleet.settings.sections import LimitSettings
 
 MERGED_NOW = {MERGED: {"at": NOON.isoformat(timespec="seconds"), "tip": "a", "commit": "b", "into": "main"}}
 
@@ -72,10 +72,10 @@ def test_task_that_ran_again_after_its_merge_is_not_merged() -> None:
 
 @pytest.mark.parametrize("finding", [*NEEDS_PERSON])
 def test_task_left_to_a_person_shows_the_word_of_its_finding(finding: str) -> None:
-    strict = Findings(unverified="person", verify_retries=0, fabricated_retries=0)
+    strict = FindingSettings(unverified="person", verify_retries=0, fabricated_retries=0)
     outcome = Outcome(ending=Ending.FINISHED, finding=finding, shown="`make test` ended with exit code 1")
     task = a_task(status=Status.IN_PROGRESS)
-    verdict = decide(task, outcome, now=NOON, limits=Limits(), jitter=0.5, findings=strict)
+    verdict = decide(task, outcome, now=NOON, limits=LimitSettings(), jitter=0.5, findings=strict)
     found = derive_status(verdict.on(task, NOON), None, NOON)
     assert (found.phase, found.result) == ("failed", BY_FINDING[finding])
     assert found.why == "`make test` ended with exit code 1"

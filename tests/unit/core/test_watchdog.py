@@ -7,16 +7,18 @@ from typing import Any
 import pytest
 
 from builders import HOUR, NOON, a_task
-from fleet.config import Settings
-from fleet.config.load import Layer, Origin, merge
-from fleet.config.task_limits import watchdog_for
 from fleet.core.run import Ending
 from fleet.core.watchdog import Facts, Watchdog, check, next_check
+from fleet.settings import Settings
+from fleet.settings.limits import watchdog_for
+from fleet.settings.load import Origin, SettingsLayer, merge
 
 
 def settings(**values: Any) -> Settings:
     """Return settings, given by their dotted names with __ for the dot."""
-    return merge([Layer(Origin("runtime", ""), {tuple(name.split("__")): value for name, value in values.items()})])
+    return merge(
+        [SettingsLayer(Origin("runtime", ""), {tuple(name.split("__")): value for name, value in values.items()})]
+    )
 
 
 DEFAULTS = watchdog_for(settings(), a_task())
@@ -136,8 +138,8 @@ def test_limits_come_from_settings_unless_the_task_sets_them() -> None:
 
 
 def test_project_may_set_its_own_limits() -> None:
-    home = Layer(Origin("runtime", ""), {("watchdog", "wall_seconds"): 60, ("watchdog", "silence_seconds"): 5})
-    project = Layer(Origin("project", ""), {("watchdog", "wall_seconds"): 90})
+    home = SettingsLayer(Origin("runtime", ""), {("watchdog", "wall_seconds"): 60, ("watchdog", "silence_seconds"): 5})
+    project = SettingsLayer(Origin("project", ""), {("watchdog", "wall_seconds"): 90})
     found = watchdog_for(merge([home, project]), a_task(limits='{"silence_seconds": 6}'))
     assert (found.wall_seconds, found.silence_seconds) == (90, 6)
 

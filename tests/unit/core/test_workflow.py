@@ -3,11 +3,11 @@
 import pytest
 
 from fleet.core.errors import BadInput
-from fleet.core.workflow import Plan, Stage, plan_in, stage_in
+from fleet.core.workflow import Stage, WorkflowPlan, plan_in, stage_in
 from flows import a_plan, a_stage
 
 
-def a_rich_plan() -> Plan:
+def a_rich_plan() -> WorkflowPlan:
     return a_plan(
         a_stage("plan", no_changes=True, executor="claude", model="opus"),
         a_stage("part", "plan", each=["a", "b"], extra_args=["-x", "1"], timeout="10m", retries=2, account="work"),

@@ -7,12 +7,12 @@ import pytest
 
 from builders import NOON
 from contract.store_builders import a_claim, a_run
-from fleet.config import Settings, load
 from fleet.core.budget import COST, TOKENS
 from fleet.core.run import Run
 from fleet.core.task import Task
-from fleet.engine.budgets import left_of, spent
 from fleet.home import Home
+from fleet.settings import Settings, load
+from fleet.supervisor.run.costs import left_of, spent
 from stores import open_queue
 
 LIMITS = '{"max_cost_usd": 5, "max_tokens": 9000000}'

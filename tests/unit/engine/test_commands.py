@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fleet.engine.commands import TAIL_BYTES, Done, run_command, tail_of
-from fleet.launchers.headless import HeadlessLauncher
+from fleet.agents.headless import HeadlessLauncher
+from fleet.supervisor.run.commands import TAIL_BYTES, Done, run_command, tail_of
 from launching import a_token, living, read, until
 
 

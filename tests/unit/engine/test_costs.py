@@ -9,17 +9,17 @@ from typing import Any, NamedTuple
 import pytest
 
 from fleet.coders.base import Coder
-from fleet.coders.claude import ClaudeCoder
-from fleet.coders.codex import CodexCoder
+from fleet.coders.claude.adapter import ClaudeCoder
+from fleet.coders.codex.adapter import CodexCoder
 from fleet.coders.gemini import GeminiCoder
-from fleet.config import Settings, load
-from fleet.config.price_table import described, made_on, rates
-from fleet.config.prices import dollars, price_of
-from fleet.core.event import Event, Kind, Usage
+from fleet.core.event import Event, EventKind, TokenUsage
 from fleet.core.run import Run
-from fleet.engine.costs import cost_of, costed, why_no_price
-from fleet.engine.fold import fold, going_on
 from fleet.home import Home
+from fleet.settings import Settings, load
+from fleet.settings.price_table import described, made_on, rates
+from fleet.settings.prices import dollars, price_of
+from fleet.supervisor.run.costs import cost_of, costed, why_no_price
+from fleet.supervisor.run.fold import fold, going_on
 
 NOW = datetime(2026, 11, 18, 12, 0, tzinfo=UTC)
 CLAUDE = ClaudeCoder()
@@ -196,8 +196,8 @@ def test_unreported_turn_is_computed_in_addition_to_reported_ones(settings: Sett
 
 def used(model: str, *, size: int = 0, input: int = 0, output: int = 0) -> list[Event]:
     """Return the events of a request whose coder reports no cost."""
-    named = Event(kind=Kind.USAGE, data={"model": model}) if model else Event(kind=Kind.USAGE)
-    return [named, Event(kind=Kind.USAGE, usage=Usage(input=input, output=output), context=size or None)]
+    named = Event(kind=EventKind.USAGE, data={"model": model}) if model else Event(kind=EventKind.USAGE)
+    return [named, Event(kind=EventKind.USAGE, usage=TokenUsage(input=input, output=output), context=size or None)]
 
 
 def test_costs_depend_on_model_and_size_and_user_prices_override(tmp_path: Path, settings: Settings) -> None:
@@ -235,12 +235,12 @@ def test_cost_of_an_agent_in_a_terminal_is_computed_from_its_session_file(settin
 
 
 def test_reported_cost_of_0_with_tokens_is_no_price(settings: Settings) -> None:
-    free = Event(kind=Kind.USAGE, usage=Usage(input=7), cost_added=0.0)
+    free = Event(kind=EventKind.USAGE, usage=TokenUsage(input=7), cost_added=0.0)
     run = a_run(None, settings, [free])
     assert (run.cost_usd, run.cost_basis) == (None, "unknown")
-    paid = Event(kind=Kind.USAGE, usage=Usage(input=7), cost_added=0.25)
+    paid = Event(kind=EventKind.USAGE, usage=TokenUsage(input=7), cost_added=0.25)
     assert (a_run(None, settings, [paid, paid]).cost_usd, a_run(None, settings, [paid]).prices) == (0.5, "")
-    refused = Event(kind=Kind.RESULT, ok=False, cost_usd=0.0)
+    refused = Event(kind=EventKind.RESULT, ok=False, cost_usd=0.0)
     assert a_run(None, settings, [refused]).cost_usd == 0.0
 
 
@@ -274,7 +274,7 @@ def test_prices_apply_from_their_date_and_the_table_reports_its_age(settings: Se
 
 def test_hostile_numbers_of_models_do_not_grow_a_run(settings: Settings) -> None:
     many = [
-        Event(kind=Kind.USAGE, usage=Usage(input=1, model=f"m{number}", message=f"{number}"), context=None)
+        Event(kind=EventKind.USAGE, usage=TokenUsage(input=1, model=f"m{number}", message=f"{number}"), context=None)
         for number in range(1000)
     ]
     assert len(a_run(None, settings, many).folded) < 4_000

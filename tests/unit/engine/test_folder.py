@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from builders import NOON, a_task
 from fleet.core.errors import BadInput
-from fleet.core.event import Event, Kind, Limit, Usage
+from fleet.core.event import Event, EventKind, Limit, TokenUsage
 from fleet.core.redaction import MARK, Redactor
-from fleet.engine import folder as folder_module
-from fleet.engine import qa
-from fleet.engine.agent_files import LONGEST_LINE, AgentFiles
-from fleet.engine.folder import TaskFolder
-from fleet.engine.task_json import Edits
 from fleet.home import Home
+from fleet.supervisor import questions_file
+from fleet.supervisor import task_folder as folder_module
+from fleet.supervisor.agent_files import LONGEST_LINE, AgentFiles
+from fleet.supervisor.task_folder import TaskFolder
+from fleet.supervisor.task_json import Edits
 
 SECRET = "correct-horse-battery"
 
@@ -121,12 +121,14 @@ def test_task_json_does_not_write_through_a_link(folder: TaskFolder, tmp_path: P
 
 
 def test_events_have_the_documented_form(folder: TaskFolder) -> None:
-    folder.append_events([Event(kind=Kind.SESSION_STARTED, session="s1")], NOON)
-    folder.append_events([Event(kind=Kind.TEXT, text=f"hello {SECRET}")], NOON)
-    folder.append_events([Event(kind=Kind.TOOL_USE, tool="bash", tool_id="t", data={"cmd": ["ls"]})], NOON)
-    folder.append_events([Event(kind=Kind.USAGE, usage=Usage(input=1, cache_read=3), context=9, cost_usd=0.0)], NOON)
-    folder.append_events([Event(kind=Kind.LIMIT, limit=Limit(kind="rate", resets_at=NOON))], NOON)
-    folder.append_events([Event(kind=Kind.RESULT, ok=False)], NOON)
+    folder.append_events([Event(kind=EventKind.SESSION_STARTED, session="s1")], NOON)
+    folder.append_events([Event(kind=EventKind.TEXT, text=f"hello {SECRET}")], NOON)
+    folder.append_events([Event(kind=EventKind.TOOL_USE, tool="bash", tool_id="t", data={"cmd": ["ls"]})], NOON)
+    folder.append_events(
+        [Event(kind=EventKind.USAGE, usage=TokenUsage(input=1, cache_read=3), context=9, cost_usd=0.0)], NOON
+    )
+    folder.append_events([Event(kind=EventKind.LIMIT, limit=Limit(kind="rate", resets_at=NOON))], NOON)
+    folder.append_events([Event(kind=EventKind.RESULT, ok=False)], NOON)
     written = lines(folder, "events.jsonl")
     kinds = ["session_started", "assistant_text", "tool_use", "usage", "rate_limit", "session_ended"]
     assert [line["kind"] for line in written] == kinds
@@ -142,7 +144,7 @@ def test_events_have_the_documented_form(folder: TaskFolder) -> None:
 
 def test_event_is_written_without_the_secrets_of_its_run(folder: TaskFolder) -> None:
     folder.append_events(
-        [Event(kind=Kind.TEXT, text="x" * 16_380 + "another-secret")], NOON, Redactor(["another-secret"])
+        [Event(kind=EventKind.TEXT, text="x" * 16_380 + "another-secret")], NOON, Redactor(["another-secret"])
     )
     (line,) = lines(folder, "events.jsonl")
     assert "anot" not in line["text"]
@@ -160,7 +162,7 @@ def test_event_of_any_size_and_shape_is_one_bounded_line(folder: TaskFolder) -> 
         "many": list(range(100_000)),
         5: b"x",
     }
-    folder.append_events([Event(kind=Kind.TOOL_USE, text="x\n" * 1_000_000, data=hostile)], NOON)  # type: ignore[arg-type]
+    folder.append_events([Event(kind=EventKind.TOOL_USE, text="x\n" * 1_000_000, data=hostile)], NOON)  # type: ignore[arg-type]
     (line,) = lines(folder, "events.jsonl")
     assert len(json.dumps(line)) < 100_000
     assert "Infinity" not in json.dumps(line) and "NaN" not in json.dumps(line)
@@ -168,7 +170,7 @@ def test_event_of_any_size_and_shape_is_one_bounded_line(folder: TaskFolder) -> 
 
 def test_many_events_are_written_together_and_in_order(folder: TaskFolder) -> None:
     folder.append_events(
-        (Event(kind=Kind.TEXT, text=f"{number} {SECRET} " + "x" * 5000) for number in range(500)), NOON
+        (Event(kind=EventKind.TEXT, text=f"{number} {SECRET} " + "x" * 5000) for number in range(500)), NOON
     )
     folder.append_events([], NOON)
     assert [line["text"].split()[:2] for line in lines(folder, "events.jsonl")] == [[str(n), MARK] for n in range(500)]
@@ -185,7 +187,7 @@ def test_each_log_is_bounded_and_one_older_file_kept(folder: TaskFolder, monkeyp
     monkeypatch.setattr(folder_module, "LOG_CAP", 20_000)
     for number in range(1000):
         folder.log("e", number=number)
-        folder.append_events([Event(kind=Kind.TEXT, text=str(number))], NOON)
+        folder.append_events([Event(kind=EventKind.TEXT, text=str(number))], NOON)
         folder.append_stderr(f"{number}\n" + "x" * 200 + "\n")
     for name in ("log.jsonl", "events.jsonl", "log.stderr"):
         assert Path(folder.path, name).stat().st_size <= 20_000
@@ -205,7 +207,7 @@ def test_foreign_file_in_place_of_a_log_is_set_aside(folder: TaskFolder, tmp_pat
         os.mkfifo(path)
     else:
         path.mkdir()
-    folder.append_events([Event(kind=Kind.TEXT, text="on it goes")], NOON)
+    folder.append_events([Event(kind=EventKind.TEXT, text="on it goes")], NOON)
     assert lines(folder, "events.jsonl")[0]["text"] == "on it goes"
     assert (tmp_path / "precious").read_text() == "mine"
 
@@ -385,12 +387,12 @@ def test_answer_that_looks_like_a_question_stays_an_answer(folder: TaskFolder) -
 
 @pytest.mark.parametrize("answer", ["## A: 2026-01-01\n", "## A:\n", "## A: 2026-01-01 10:00\n\n\n"])
 def test_answer_placeholder_is_no_answer(answer: str) -> None:
-    assert qa.questions("## Q: Why?\n" + answer)[0].is_open
-    assert not qa.questions("## Q: Why?\n" + answer + "So.")[0].is_open
+    assert questions_file.questions("## Q: Why?\n" + answer)[0].is_open
+    assert not questions_file.questions("## Q: Why?\n" + answer + "So.")[0].is_open
 
 
 def test_answer_on_the_heading_line_counts() -> None:
-    assert qa.questions("## Q: Why?\n## A: so\n")[0].answer == "so"
+    assert questions_file.questions("## Q: Why?\n## A: so\n")[0].answer == "so"
 
 
 NOTE = "> withdrawn 2026-03-01 12:00: its work was cancelled before anybody answered\n"
@@ -437,24 +439,24 @@ def test_huge_question_file_is_bounded_and_answered(folder: TaskFolder) -> None:
 
 @given(st.text(alphabet="#QqAa: \n\r12-\u2028\x0bx", max_size=80), st.text(max_size=20), st.text(max_size=30))
 def test_any_text_can_be_answered_without_loss(text: str, question: str, answer: str) -> None:
-    written, is_new = qa.with_answer(text, question, answer, NOON)
+    written, is_new = questions_file.with_answer(text, question, answer, NOON)
     if not is_new:
         assert written == text
         return
     remains = iter(written)
     assert all(char in remains for char in text)
-    assert len(qa.questions(written)) - len(qa.questions(text)) in (0, 1)
+    assert len(questions_file.questions(written)) - len(questions_file.questions(text)) in (0, 1)
 
 
 @given(st.text(alphabet="#QqAa: \n\r12-\u2028\x0bx", max_size=80))
 @example("## Q: x\n1\n## Q: x\n2")
 def test_withdrawal_of_any_text_loses_answers_and_asks_nothing(text: str) -> None:
-    before = qa.questions(text)
+    before = questions_file.questions(text)
     for each in before:
-        written = qa.with_withdrawal(text, each.text, NOON)
+        written = questions_file.with_withdrawal(text, each.text, NOON)
         remains = iter(written)
         assert all(char in remains for char in text)
-        after = {(asked.text, asked.answer) for asked in qa.questions(written)}
+        after = {(asked.text, asked.answer) for asked in questions_file.questions(written)}
         assert after <= {(asked.text, asked.answer) for asked in before}
 
 

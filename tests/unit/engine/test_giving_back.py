@@ -4,7 +4,7 @@ from itertools import pairwise
 
 from builders import NOON, a_task
 from fleet.core.run import Ending, Run
-from fleet.engine.giving_back import LONGEST_SECONDS, pause, times_given_back
+from fleet.supervisor.give_back import LONGEST_SECONDS, pause, times_given_back
 
 
 def a_run(epoch: int, ending: str) -> Run:

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 
-from fleet.engine.hints import JITTER_SECONDS, Hints
+from fleet.supervisor.loop import JITTER_SECONDS, Hints
 
 
 def test_many_hints_of_a_thread_become_one_call_on_the_loop() -> None:

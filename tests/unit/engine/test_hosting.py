@@ -10,15 +10,17 @@ from typing import Any
 import pytest
 
 from builders import MINUTE, NOON, FakeClock, a_task
-from fleet.actions.control import told
+from fleet.actions.control.supervisor import told
 from fleet.assembly import open_cluster, open_launcher
-from fleet.config import load
 from fleet.core.admission import Situation, admit
 from fleet.core.errors import BadInput
 from fleet.core.host import Host
-from fleet.engine.agent_launchers import AgentLaunchers
-from fleet.engine.context import Context
-from fleet.engine.hosting import (
+from fleet.home import Home
+from fleet.settings import load
+from fleet.store.sql.hosts import SqlHosts
+from fleet.supervisor.agent_launchers import AgentLaunchers
+from fleet.supervisor.context import Context
+from fleet.supervisor.host import (
     Said,
     is_seen,
     keep_name,
@@ -31,11 +33,9 @@ from fleet.engine.hosting import (
     said_in,
     settings_here,
 )
-from fleet.engine.presence import Presence
-from fleet.engine.single import Single, holder
-from fleet.engine.store_calls import StoreCalls
-from fleet.home import Home
-from fleet.store.sql.hosts import SqlHosts
+from fleet.supervisor.lock import Single, holder
+from fleet.supervisor.presence import Presence
+from fleet.supervisor.store_calls import StoreCalls
 from stores import open_queue
 
 

@@ -6,13 +6,13 @@ import pytest
 
 from builders import NOON, a_task
 from fleet import coders
-from fleet.config.proof_sections import Findings
-from fleet.config.sections import Limits
-from fleet.core import pool
+from fleet.core import admission
 from fleet.core.policy import decide
 from fleet.core.rules import Rules
 from fleet.core.run import Ending, Outcome
 from fleet.core.task import Claim, Verdict
+from fleet.settings.project_sections import FindingSettings
+from fleet.settings.sections import LimitSettings
 
 
 def verdict(rules: Rules, ending: str, *, failures: int = 0, waits: int = 0) -> Verdict:
@@ -21,9 +21,9 @@ def verdict(rules: Rules, ending: str, *, failures: int = 0, waits: int = 0) -> 
         task,
         Outcome(ending=ending, reason="why"),
         now=NOON,
-        limits=Limits(),
+        limits=LimitSettings(),
         jitter=0.5,
-        findings=Findings(),
+        findings=FindingSettings(),
         rules=rules,
     )
 
@@ -67,13 +67,13 @@ def claims(*at_once: int | None, origin: str = "mcp") -> list[Claim]:
 
 
 def test_pooled_task_starts_only_within_its_own_limit() -> None:
-    start, back = pool.fitting(claims(2, 2, 5, 2, None), running=1)
+    start, back = admission.fitting(claims(2, 2, 5, 2, None), running=1)
     assert [claim.task.id for claim in start] == ["t0", "t2", "t4"]
     assert [claim.task.id for claim in back] == ["t1", "t3"]
-    assert pool.fitting(claims(1, 1, origin="create"), running=5)[1] == [], "the others have slots of their own"
-    assert pool.room_of([claim.task for claim in claims(2, 7)], otherwise=3) == 7
-    assert pool.room_of([], otherwise=3) == 3
-    assert not pool.is_pooled(a_task(origin="mcp", mode="interactive"))
+    assert admission.fitting(claims(1, 1, origin="create"), running=5)[1] == [], "the others have slots of their own"
+    assert admission.room_of([claim.task for claim in claims(2, 7)], otherwise=3) == 7
+    assert admission.room_of([], otherwise=3) == 3
+    assert not admission.is_pooled(a_task(origin="mcp", mode="interactive"))
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fleet.config.sections import AccountSettings
-from fleet.engine import secrets
-from fleet.engine.secrets import SecretRefused, Secrets
+from fleet.settings.sections import AccountSettings
+from fleet.supervisor.run import secrets
+from fleet.supervisor.run.secrets import SecretRefused, Secrets
 
 
 def account(*argv: str, name: str = "work") -> AccountSettings:

@@ -7,8 +7,8 @@ import pytest
 from builders import NOON
 from fleet.coders.base import ANYWHERE, SAME_CWD, Coder
 from fleet.core.run import Ending, Run
-from fleet.engine.fold import going_on
-from fleet.engine.sessions import did_resume, session_to_resume
+from fleet.supervisor.run.briefing import did_resume, session_to_resume
+from fleet.supervisor.run.fold import going_on
 
 ENDINGS = sorted(value for name, value in vars(Ending).items() if name.isupper())
 FRESH = {"context_full", "start_hang", "over_budget", "finished"}

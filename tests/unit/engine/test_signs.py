@@ -8,7 +8,7 @@ import pytest
 from builders import NOON
 from fleet.core.run import Run
 from fleet.core.watchdog import Facts
-from fleet.engine.signs import Signs
+from fleet.supervisor.run.liveness import Liveness
 
 SECOND = timedelta(seconds=1)
 
@@ -17,24 +17,24 @@ def a_run(**said: Any) -> Run:
     return Run(id="t/1", task_id="t", number=1, epoch=1, owner="o", started_at=NOON, **said)
 
 
-def facts(signs: Signs, run: Run | None = None) -> Facts:
+def facts(signs: Liveness, run: Run | None = None) -> Facts:
     return signs.facts(run or a_run(), None, None)
 
 
 def test_silence_of_a_new_agent_counts_from_its_start() -> None:
-    found = facts(Signs(a_run(), NOON, 0))
+    found = facts(Liveness(a_run(), NOON, 0))
     assert (found.started_at, found.first_event_at, found.last_output_at) == (NOON, None, NOON)
 
 
 def test_adopted_agent_keeps_its_age_and_gets_a_new_silence() -> None:
-    signs = Signs(a_run(first_event_at=NOON, last_event_at=NOON), NOON, 3600)
+    signs = Liveness(a_run(first_event_at=NOON, last_event_at=NOON), NOON, 3600)
     found = facts(signs)
     assert found.started_at == NOON - 3600 * SECOND
     assert (found.first_event_at, found.last_output_at) == (NOON - 3600 * SECOND, NOON)
 
 
 def test_adopted_agent_that_never_spoke_is_judged_by_its_age() -> None:
-    found = facts(Signs(a_run(), NOON, 100))
+    found = facts(Liveness(a_run(), NOON, 100))
     assert (found.first_event_at, found.last_output_at) == (None, NOON - 100 * SECOND)
 
 
@@ -44,7 +44,7 @@ def test_adopted_agent_that_never_spoke_is_judged_by_its_age() -> None:
 )
 def test_cpu_time_counts_as_work_only_above_a_share(used: float, after: float, working: bool) -> None:
     """A waiting program wakes up now and then. This must not keep a dead agent alive forever."""
-    signs = Signs(a_run(), NOON, 0)
+    signs = Liveness(a_run(), NOON, 0)
     signs.used_cpu(10.0, NOON)
     later = NOON + after * SECOND
     signs.used_cpu(10.0 + used, later)
@@ -52,20 +52,20 @@ def test_cpu_time_counts_as_work_only_above_a_share(used: float, after: float, w
 
 
 def test_first_cpu_sample_shows_no_work() -> None:
-    signs = Signs(a_run(), NOON, 0)
+    signs = Liveness(a_run(), NOON, 0)
     signs.used_cpu(1000.0, NOON + SECOND)
     assert facts(signs).last_cpu_at == NOON
 
 
 def test_small_amounts_of_cpu_time_are_not_summed() -> None:
-    signs = Signs(a_run(), NOON, 0)
+    signs = Liveness(a_run(), NOON, 0)
     for step in range(1, 100):
         signs.used_cpu(step * 0.25, NOON + step * 10 * SECOND)
     assert facts(signs).last_cpu_at == NOON
 
 
 def test_result_is_withdrawn_when_the_agent_continues() -> None:
-    signs = Signs(a_run(), NOON, 0)
+    signs = Liveness(a_run(), NOON, 0)
     done = a_run(first_event_at=NOON, result_at=NOON)
     signs.printed(done, NOON + SECOND)
     signs.printed(done, NOON + 2 * SECOND)
@@ -77,14 +77,14 @@ def test_result_is_withdrawn_when_the_agent_continues() -> None:
 
 
 def test_time_waiting_for_people_does_not_count() -> None:
-    signs = Signs(a_run(), NOON, 0)
+    signs = Liveness(a_run(), NOON, 0)
     signs.waited(100, ago=10, now=NOON + 150 * SECOND)
     found = facts(signs)
     assert (found.started_at, found.last_cpu_at) == (NOON + 100 * SECOND, NOON + 140 * SECOND)
 
 
 def test_frozen_time_does_not_count() -> None:
-    signs = Signs(a_run(), NOON, 50)
+    signs = Liveness(a_run(), NOON, 50)
     signs.printed(a_run(first_event_at=NOON), NOON)
     signs.wrote_transcript(NOON)
     before = facts(signs)
@@ -97,7 +97,7 @@ def test_frozen_time_does_not_count() -> None:
 
 
 def test_pause_does_not_extend_beyond_now() -> None:
-    signs = Signs(a_run(result_at=NOON), NOON, 50)
+    signs = Liveness(a_run(result_at=NOON), NOON, 50)
     signs.rested(10_000, NOON + 5 * SECOND)  # the machine slept, and only one of two clocks counts sleep
     found = facts(signs)
     assert found.started_at == found.result_at == found.last_output_at == NOON + 5 * SECOND

@@ -8,8 +8,8 @@ import pytest
 from contract.store_builders import a_claim
 from fleet.core.errors import ClaimLost, DatabaseReplaced, StoreAway
 from fleet.core.task import Claim
-from fleet.engine.store_calls import StoreCalls
 from fleet.hosts.fence import Fence
+from fleet.supervisor.store_calls import StoreCalls
 from launching import asynchronous, soon, until
 from stores import open_queue
 

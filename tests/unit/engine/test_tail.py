@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet.engine.tail import KEPT, LONGEST, LineReader
+from fleet.supervisor.run.output_reader import KEPT, LONGEST, LineReader
 
 MIB = 1024 * 1024
 
@@ -148,7 +148,7 @@ def test_any_bytes_in_any_chunks_give_the_same_lines(
 
 GROWTH = """
 import resource, sys
-from fleet.engine.tail import LineReader
+from fleet.supervisor.run.output_reader import LineReader
 reader = LineReader(sys.argv[1])
 def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 before, count = peak(), 0

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fleet.hosts.alone import Unlimited
+from fleet.agents.headless import HeadlessLauncher
+from fleet.hosts.alone import UnlimitedLeases
 from fleet.hosts.fence import SHARE, Fence
-from fleet.launchers.headless import HeadlessLauncher
 from launching import a_token, asynchronous, living, read, scripted, soon, until
 
 
@@ -80,7 +80,7 @@ def test_each_task_has_its_own_lease(fence: Fence, clock: Clock) -> None:
 
 
 def test_leases_never_end_when_one_machine_has_the_queue() -> None:
-    leases = Unlimited()
+    leases = UnlimitedLeases()
     leases.confirm(["t"], leases.now(), 0)
     leases.lose(["t"])
     assert leases.left("t") is None and not leases.is_closed("t") and not leases.is_lost("t")

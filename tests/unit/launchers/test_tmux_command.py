@@ -4,10 +4,9 @@ import re
 
 import pytest
 
+from fleet.agents.tmux import pasteable, quoted
+from fleet.agents.tmux_command import SessionFacts, attach_argv, read_sessions, text_of, tmux_argv
 from fleet.core.branch import session_name
-from fleet.launchers.terminal_agent import pasteable
-from fleet.launchers.tmux import quoted
-from fleet.launchers.tmux_command import SessionFacts, attach_argv, read_sessions, text_of, tmux_argv
 
 
 @pytest.mark.parametrize("branch", ["fix", "fix-it", "fix_it-A12", "x" * 57])

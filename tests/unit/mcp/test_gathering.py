@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from fleet.mcp.gathering import MOST_AT_ONCE, Gathering
+from fleet.mcp.batching import MOST_AT_ONCE, WorkBatcher
 
 
 class Work:
@@ -30,7 +30,7 @@ async def _idle() -> None:
 def test_first_item_starts_at_once_and_later_ones_are_batched() -> None:
     async def story() -> None:
         work = Work()
-        gathering: Gathering[int, int] = Gathering(work)
+        gathering: WorkBatcher[int, int] = WorkBatcher(work)
         first = asyncio.create_task(gathering.add("here", 0))
         await _idle()
         assert work.parts == [[0]]
@@ -49,7 +49,7 @@ def test_failing_item_fails_alone_and_a_failing_batch_as_a_whole() -> None:
     async def story() -> None:
         work = Work()
         work.go.set()
-        gathering: Gathering[int, int] = Gathering(work)
+        gathering: WorkBatcher[int, int] = WorkBatcher(work)
         found = await asyncio.gather(*(gathering.add("here", number) for number in (2, 3, 4)), return_exceptions=True)
         assert (found[0], str(found[1]), found[2]) == (4, "3 is odd", 8)
         with pytest.raises(OSError, match="no such place"):
@@ -62,7 +62,7 @@ def test_failing_item_fails_alone_and_a_failing_batch_as_a_whole() -> None:
 def test_batches_of_different_keys_run_independently() -> None:
     async def story() -> None:
         work = Work()
-        gathering: Gathering[int, int] = Gathering(work)
+        gathering: WorkBatcher[int, int] = WorkBatcher(work)
         tasks = [asyncio.create_task(gathering.add(key, 2)) for key in ("here", "there")]
         await _idle()
         assert len(work.parts) == 2
@@ -75,7 +75,7 @@ def test_batches_of_different_keys_run_independently() -> None:
 def test_canceled_caller_harms_no_other_and_batches_are_bounded() -> None:
     async def story() -> None:
         work = Work()
-        gathering: Gathering[int, int] = Gathering(work)
+        gathering: WorkBatcher[int, int] = WorkBatcher(work)
         first = asyncio.create_task(gathering.add("here", 0))
         await _idle()
         rest = [asyncio.create_task(gathering.add("here", 2 * number)) for number in range(MOST_AT_ONCE + 5)]

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from builders import HOUR, NOON, a_comment, a_task, an_edge
+from fleet.beads.issue import comments_from, edges_from, is_issue, line_of, task_from
 from fleet.core.jsontext import decode
 from fleet.core.task import Task
-from fleet.store.beads_issue import comments_from, edges_from, is_issue, line_of, task_from
 
 FULL = a_task(
     title="quotes \" ' and -- and 🚀",

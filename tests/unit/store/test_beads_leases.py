@@ -1,6 +1,6 @@
 """Renewal of bd's leases: in time, and not all at once."""
 
-from fleet.store.beads_mirror import BEAT_EVERY, Leases
+from fleet.beads.mirror import BEAT_EVERY, BdLeases
 
 
 class Watch:
@@ -15,7 +15,7 @@ class Watch:
 
 def test_fresh_lease_is_not_renewed_before_it_is_due() -> None:
     watch = Watch()
-    leases = Leases(watch)
+    leases = BdLeases(watch)
     leases.renewed("a")
     assert leases.due(["a"]) == []
     watch.now += BEAT_EVERY - 1
@@ -27,12 +27,12 @@ def test_fresh_lease_is_not_renewed_before_it_is_due() -> None:
 
 
 def test_lease_of_another_supervisor_is_due_at_once() -> None:
-    assert Leases(Watch()).due(["a"]) == ["a"]
+    assert BdLeases(Watch()).due(["a"]) == ["a"]
 
 
 def test_oldest_leases_are_renewed_first_in_small_groups() -> None:
     watch = Watch()
-    leases = Leases(watch)
+    leases = BdLeases(watch)
     keys = [f"t{number:02}" for number in range(20)]
     for key in reversed(keys):
         leases.renewed(key)
@@ -50,7 +50,7 @@ def test_oldest_leases_are_renewed_first_in_small_groups() -> None:
 
 def test_overdue_lease_is_renewed_before_its_turn() -> None:
     watch = Watch()
-    leases = Leases(watch)
+    leases = BdLeases(watch)
     keys = [f"t{number:02}" for number in range(20)]
     for key in keys:
         leases.renewed(key)
@@ -60,7 +60,7 @@ def test_overdue_lease_is_renewed_before_its_turn() -> None:
 
 def test_lease_is_forgotten_when_it_is_no_longer_held() -> None:
     watch = Watch()
-    leases = Leases(watch)
+    leases = BdLeases(watch)
     leases.renewed("a")
     assert leases.due([]) == []
     assert leases.due(["a"]) == ["a"]

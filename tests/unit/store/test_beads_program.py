@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from fleet.beads import folder as beads_folder
+from fleet.beads import program
+from fleet.beads.program import Answer, Bd, BdRefusal, bd_environment, find_program, is_fenced, objects, version_of
 from fleet.core.errors import StoreAway
-from fleet.store import beads_folder, beads_program
-from fleet.store.beads_program import Answer, Bd, Refused, bd_environment, find_program, is_fenced, objects, version_of
 from supervised import wait_for
 
 
@@ -36,13 +37,13 @@ def test_bd_is_away_when_it_stays_busy_and_is_asked_once_when_it_refuses(tmp_pat
     with pytest.raises(StoreAway, match="database is locked"):
         asked(tmp_path, "echo 'Error: database is locked' >&2; exit 1", patience=0.3).run("list")
     said = a_program(tmp_path / "bin", 'echo x >> asked; echo \'{"error":"no such issue"}\'; exit 1', "no")
-    with pytest.raises(Refused, match="no such issue") as error:
+    with pytest.raises(BdRefusal, match="no such issue") as error:
         Bd(said, str(tmp_path / ".beads")).run("show", "x")
     assert not error.value.guarded and (tmp_path / "asked").read_text() == "x\n"
 
 
 def test_failed_guard_raises_its_own_error(tmp_path: Path) -> None:
-    with pytest.raises(Refused) as error:
+    with pytest.raises(BdRefusal) as error:
         asked(tmp_path, "exit 13").run("update")
     assert error.value.guarded
 
@@ -55,7 +56,7 @@ def is_dead(pid: int) -> bool:
 
 
 def test_hanging_bd_is_ended_with_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(beads_program, "LONGEST", 0.3)
+    monkeypatch.setattr(program, "LONGEST", 0.3)
     bd = asked(tmp_path, "sleep 300 & echo $! > child; wait")
     with pytest.raises(StoreAway, match="took longer"):
         bd.run("list")

@@ -3,13 +3,13 @@
 from datetime import timedelta
 
 from builders import HOUR, NOON, a_comment, a_task, an_edge
+from fleet.beads.push import BdCall, TaskChange, TransactionChanges, claim_steps, steps
 from fleet.core.jsontext import decode
 from fleet.core.task import Task, Verdict
-from fleet.store.beads_push import Changed, Changes, Step, claim_steps, steps
 
 
-def told(*changed: Changed, fenced: bool = True) -> list[Step]:
-    return steps(Changes(changed), fenced=fenced)
+def told(*changed: TaskChange, fenced: bool = True) -> list[BdCall]:
+    return steps(TransactionChanges(changed), fenced=fenced)
 
 
 def claimed(task: Task) -> Task:
@@ -19,14 +19,15 @@ def claimed(task: Task) -> Task:
 def test_change_without_a_field_in_bd_makes_no_call() -> None:
     task = claimed(a_task())
     renewed = task.replace(claim_expires_at=NOON + 2 * HOUR, run_id="r", failures=3, handed_in_at=NOON, updated_at=NOON)
-    assert told(Changed(task, renewed)) == []
+    assert told(TaskChange(task, renewed)) == []
 
 
 def test_new_tasks_are_one_call_with_edges_labels_and_comments() -> None:
     first, second = a_task(labels=("x",), cwd="/here"), a_task()
     edge, comment = an_edge(second, first), a_comment(first)
     [step] = steps(
-        Changes([Changed(None, first), Changed(None, second)], linked=[edge], comments=[comment]), fenced=True
+        TransactionChanges([TaskChange(None, first), TaskChange(None, second)], linked=[edge], comments=[comment]),
+        fenced=True,
     )
     assert step.argv == ("import", "-", "--json")
     one, other = (decode(line) for line in step.text.splitlines())
@@ -48,7 +49,7 @@ def test_tasks_are_claimed_by_one_call_and_deferred_ones_reopened_first() -> Non
 def test_release_is_guarded_by_its_holder_when_bd_supports_it() -> None:
     held = claimed(a_task())
     back = Verdict(status="open", reason="again").on(held, NOON)
-    [step] = told(Changed(held, back))
+    [step] = told(TaskChange(held, back))
     assert set(step.argv[1:]) == {
         "--status=open",
         "--assignee=",
@@ -56,20 +57,20 @@ def test_release_is_guarded_by_its_holder_when_bd_supports_it() -> None:
         "--if-assignee=host",
     }
     assert (step.ids, step.actor) == ((held.id,), "host")
-    [older] = told(Changed(held, back), fenced=False)
+    [older] = told(TaskChange(held, back), fenced=False)
     assert "--if-assignee=host" not in older.argv
 
 
 def test_close_with_its_reason_follows_all_other_changes() -> None:
     held = claimed(a_task())
-    update, close = told(Changed(held, Verdict(status="closed", reason="done").on(held, NOON)))
+    update, close = told(TaskChange(held, Verdict(status="closed", reason="done").on(held, NOON)))
     assert update.argv[0] == "update" and not any(word.startswith("--status") for word in update.argv)
     assert (close.argv, close.ids) == (("close", "--force", "--reason=done"), (held.id,))
 
 
 def test_text_like_an_option_or_list_stays_text() -> None:
     task = a_task(labels=("old",))
-    [step] = told(Changed(task, task.replace(title="--json", labels=("a,b", 'q"'))))
+    [step] = told(TaskChange(task, task.replace(title="--json", labels=("a,b", 'q"'))))
     assert {"--title=--json", '--add-label="a,b"', '--add-label="q"""'} < set(step.argv)
     assert "--remove-label=old" in step.argv
 
@@ -77,7 +78,7 @@ def test_text_like_an_option_or_list_stays_text() -> None:
 def test_prompts_are_passed_by_stdin_and_not_as_arguments() -> None:
     task, secret = a_task(), "-the plan\n"
     after = task.replace(title="new", description=secret, design=secret, acceptance=secret)
-    line, update = told(Changed(task, after))
+    line, update = told(TaskChange(task, after))
     found = decode(line.text)
     assert (found["description"], found["design"], found["acceptance_criteria"]) == (secret,) * 3
     assert set(update.argv) == {"update", "--title=new"}
@@ -86,13 +87,13 @@ def test_prompts_are_passed_by_stdin_and_not_as_arguments() -> None:
 
 def test_start_time_does_not_change_the_status() -> None:
     task = a_task()
-    [step] = told(Changed(task, task.replace(defer_until=NOON + timedelta(days=1))))
+    [step] = told(TaskChange(task, task.replace(defer_until=NOON + timedelta(days=1))))
     assert set(step.argv[1:]) == {"--defer=2026-03-02T12:00:00Z", "--status=open"}
 
 
 def test_deleted_metadata_is_removed_and_that_of_fleet_emptied() -> None:
     task = a_task(metadata={"mine": 1, "kept": [1]}, reason="so")
-    first, second = told(Changed(task, task.replace(metadata={"kept": [2]}, reason="")))
+    first, second = told(TaskChange(task, task.replace(metadata={"kept": [2]}, reason="")))
     assert "--metadata=" + '{"kept": [2], "fleet.reason": ""}' in first.argv
     assert second.argv == ("update", "--unset-metadata=mine")
 
@@ -100,7 +101,7 @@ def test_deleted_metadata_is_removed_and_that_of_fleet_emptied() -> None:
 def test_oversized_text_is_imported_as_a_line_and_other_fields_are_options() -> None:
     held = claimed(a_task(estimated_minutes=5))
     after = held.replace(description="x" * 200_000, due_at=NOON, status="blocked", assignee="")
-    line, update = told(Changed(held, after))
+    line, update = told(TaskChange(held, after))
     assert line.argv == ("import", "-", "--allow-stale", "--json")
     found = decode(line.text)
     assert (found["description"], found["status"], found["assignee"]) == (after.description, "in_progress", "host")
@@ -111,17 +112,17 @@ def test_oversized_text_is_imported_as_a_line_and_other_fields_are_options() -> 
 
 def test_estimates_and_flags_are_options_and_a_cleared_estimate_is_imported() -> None:
     task = a_task()
-    [step] = told(Changed(task, task.replace(estimated_minutes=5, no_history=True)))
+    [step] = told(TaskChange(task, task.replace(estimated_minutes=5, no_history=True)))
     assert step.argv == ("update", "--estimate=5", "--no-history")
-    [line] = told(Changed(task.replace(estimated_minutes=5), task))
+    [line] = told(TaskChange(task.replace(estimated_minutes=5), task))
     assert line.argv[0] == "import" and "estimated_minutes" not in decode(line.text)
 
 
 def test_edges_are_one_call_and_gated_edges_are_imported() -> None:
     first, second, third = a_task(), a_task(), a_task()
     gated = an_edge(first, third, "waits-for", metadata='{"gate": "any-children"}')
-    changes = Changes(
-        [Changed(first, first)],
+    changes = TransactionChanges(
+        [TaskChange(first, first)],
         linked=[an_edge(first, second), gated],
         unlinked=[an_edge(second, third)],
     )
@@ -136,5 +137,5 @@ def test_edges_are_one_call_and_gated_edges_are_imported() -> None:
 
 def test_deleted_tasks_are_one_call() -> None:
     tasks = [a_task(), a_task()]
-    [step] = told(*(Changed(task, None) for task in tasks))
+    [step] = told(*(TaskChange(task, None) for task in tasks))
     assert step.words == ("delete", "--force", tasks[0].id, tasks[1].id)

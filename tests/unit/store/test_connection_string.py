@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from psycopg import OperationalError
 
 from fleet.core.errors import BadInput, FleetError, StoreAway
-from fleet.store.connection_string import HINT, parsed, why_not
-from fleet.store.postgres_link import AGAIN, connect
+from fleet.store.postgres.link import AGAIN, HINT, connect, parsed, why_not
 
 SECOND = timedelta(seconds=1)
 #: Letters that no message contains, and all characters with a meaning in a URL, a shell or their parsers.

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.store.postgres_connection import escaped, in_postgres, unescaped
+from fleet.store.postgres.connection import escaped, in_postgres, unescaped
 
 TEXTS = st.text(alphabet=st.sampled_from("\0\ufdd001a"), max_size=12)
 

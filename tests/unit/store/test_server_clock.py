@@ -7,13 +7,13 @@ import pytest
 
 from builders import NOON
 from fleet.core.clock import to_micros
-from fleet.store import server_clock
-from fleet.store.server_clock import ServerClock
+from fleet.store.postgres import connection
+from fleet.store.postgres.connection import ServerClock
 
 
 def test_clock_continues_from_the_last_server_time_whatever_this_host_says(monkeypatch: pytest.MonkeyPatch) -> None:
     steady = [5_000_000]
-    monkeypatch.setattr(server_clock, "_steady_micros", lambda: steady[0])
+    monkeypatch.setattr(connection, "_steady_micros", lambda: steady[0])
     monkeypatch.setattr(time, "time", lambda: 0.0)
     clock = ServerClock()
     clock.told(to_micros(NOON))

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from fleet.workflows.checking import LARGEST_PLAN, MOST_EDGES
+from fleet.workflows.check import LARGEST_PLAN, MOST_EDGES
 from flows import a_plan, a_stage, faults_of
 
 

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.core.errors import BadInput
-from fleet.workflows.faults import BadWorkflow, Place
+from fleet.workflows.faults import BadWorkflow, FilePosition
 from fleet.workflows.faults import Path as Way
 from fleet.workflows.reading import LARGEST, json_text, read, toml_text, yaml_text
-from fleet.workflows.reading.tree import DEEPEST, Malformed, Tree
+from fleet.workflows.reading.tree import DEEPEST, DataTree, Malformed
 from flows import MADE_UP, faults_in_file, plan_in_file
 
 JSON = """{
@@ -68,18 +68,18 @@ def ways(data: Any, above: Way = ()) -> set[Way]:
 def test_json_values_have_positions() -> None:
     tree = json_text.read(JSON)
     assert tree.data == json.loads(JSON)
-    assert tree.values["stages", 1, "depends_on", 1] == Place(6, 25)
-    assert tree.values["stages", 1] == Place(5, 5)
-    assert tree.keys["stages", 1, "depends_on"] == Place(6, 7)
+    assert tree.values["stages", 1, "depends_on", 1] == FilePosition(6, 25)
+    assert tree.values["stages", 1] == FilePosition(5, 5)
+    assert tree.keys["stages", 1, "depends_on"] == FilePosition(6, 7)
     assert set(tree.values) == ways(tree.data)
 
 
 def test_yaml_values_have_positions() -> None:
     tree = yaml_text.read(YAML)
     assert tree.data == yaml.safe_load(YAML)
-    assert tree.values["stages", 0, "prompt"] == Place(5, 13)
-    assert tree.values["stages", 1, "depends_on", 1] == Place(7, 42)
-    assert tree.keys["stages", 1, "prompt"] == Place(7, 15)
+    assert tree.values["stages", 0, "prompt"] == FilePosition(5, 13)
+    assert tree.values["stages", 1, "depends_on", 1] == FilePosition(7, 42)
+    assert tree.keys["stages", 1, "prompt"] == FilePosition(7, 15)
     assert set(tree.values) == ways(tree.data)
 
 
@@ -107,7 +107,7 @@ def test_json_is_parsed_as_by_the_json_module(data: Any, indent: int | None) -> 
 def test_each_json_value_has_a_position(text: str) -> None:
     tree = json_text.read(text)
     assert tree.data == json.loads(text)
-    assert tree.keys["b",] == Place(2, 2) and tree.values["b",] == Place(2, 6)
+    assert tree.keys["b",] == FilePosition(2, 2) and tree.values["b",] == FilePosition(2, 6)
 
 
 def test_json_that_is_no_yaml_is_parsed_without_positions() -> None:
@@ -148,7 +148,7 @@ def test_yaml_word_has_one_meaning(text: str, value: object) -> None:
 def test_yaml_alias_is_expanded() -> None:
     tree = yaml_text.read("a: &x [1, {b: 2}]\nc: *x\n")
     assert tree.data["c"] == [1, {"b": 2}]
-    assert tree.values["c",] == Place(2, 4)
+    assert tree.values["c",] == FilePosition(2, 4)
 
 
 def lol(read_text: str) -> str:
@@ -259,5 +259,5 @@ def test_windows_line_ends_and_a_byte_order_mark_are_accepted(tmp_path: Path) ->
 
 
 def test_columns_are_counted_from_one() -> None:
-    tree = Tree("ab\n\ncd")
+    tree = DataTree("ab\n\ncd")
     assert [tree.place(at) for at in (0, 1, 3, 4, 5)] == [(1, 1), (1, 2), (2, 1), (3, 1), (3, 2)]

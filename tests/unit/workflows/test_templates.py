@@ -5,18 +5,18 @@ from typing import Any
 import pytest
 
 from fleet.core.errors import BadInput
-from fleet.core.workflow import Plan
+from fleet.core.workflow import WorkflowPlan
 from fleet.workflows import templates
-from fleet.workflows.checking import Known
+from fleet.workflows.check import Installation
 from fleet.workflows.conditions import is_to_run
 from fleet.workflows.filling import prompt_of
-from fleet.workflows.planning import plan_from_file
+from fleet.workflows.plan import plan_from_file
 from fleet.workflows.results import inherits_from
 from flows import CODERS
 
 
-def plan_of(name: str) -> Plan:
-    return plan_from_file(str(templates.FOLDER / f"{name}.toml"), known=Known(CODERS.__contains__))
+def plan_of(name: str) -> WorkflowPlan:
+    return plan_from_file(str(templates.FOLDER / f"{name}.toml"), known=Installation(CODERS.__contains__))
 
 
 def test_all_five_templates_exist() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from fleet.core.workflow import Plan, Stage
+from fleet.core.workflow import Stage, WorkflowPlan
 from fleet.workflows.conditions import is_to_run
 from fleet.workflows.filling import prompt_of
 from fleet.workflows.results import inherits_from, no_item, own_items
@@ -12,7 +12,7 @@ from flows import a_plan, a_stage
 Body = dict[str, Any]
 
 
-def ran(plan: Plan, bodies: Callable[[Stage], Body]) -> dict[str, Body]:
+def ran(plan: WorkflowPlan, bodies: Callable[[Stage], Body]) -> dict[str, Body]:
     """Return the results if each stage hands in its given body, in the order of the plan.
 
     Each stage sees only the results that it reads. A skipped stage hands in nothing.

@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from fleet.core.errors import FleetError
-from fleet.workspaces.ports import choose_block, free_block
+from fleet.supervisor.run.workplace import choose_block, free_block
 
 
 def anything(port: int) -> bool:

@@ -3,7 +3,7 @@
 import pytest
 
 from fleet.core.errors import BadInput
-from fleet.workspaces.remote import checked, shown, without_secret
+from fleet.git.remote import checked, shown, without_secret
 
 TAKEN = (
     "ssh://git@example.invalid/a/b.git",

@@ -1,6 +1,38 @@
-"""The `bd` command: beads' command line on fleet's queue.
+"""`fleet bd`: bd's commands on fleet's queue, without click, so that a call is quick.
 
-It imports only what a call needs, because agents call it often.
+arguments    parser for bd's command lines, driven by tables of flags that also provide the help text
+batch        bd batch
+closing      bd close, done and reopen
+comments     bd comment and comments
+counting     bd count, status and blocked
+create       bd create, new and q
+create_many  bd create --file and --graph
+deletion     bd delete
+dep          bd dep
+dep_views    bd dep list, tree and cycles
+export       bd export
+fields       flags that several verbs share
+filters      filter flags shared by list, ready, count and search
+forwarding   forwarding of `fleet bd` to the real bd in the home, for queues that bd stores
+graph_plan   JSON plans of bd create --graph
+help_text    help of `bd --help` and `bd <verb> --help`, from the parser's own tables
+import_      bd import
+init         bd init
+issue        issues in the format of bd's lists
+labels       bd label and tag
+listing      bd list
+placement    placement of a new task
+prime        bd prime
+ready        bd ready
+searching    bd search, stale and children
+session      a call of `bd`
+settings     bd config, statuses, types, where, info and version
+shortcuts    bd assign, priority, note, defer, undefer and unclaim
+show         bd show
+templates    sections that a description needs, by task type, for `bd create --validate`
+text         text formats of issues
+update       bd update
+verbs        the table of bd's verbs
 """
 
 from __future__ import annotations
@@ -13,7 +45,7 @@ from fleet.cli.bd.session import Session, wants_json, write_json
 from fleet.cli.bd.text import shown
 from fleet.cli.bd.verbs import find_verb
 from fleet.cli.errors import run
-from fleet.core.errors import FleetError, Usage
+from fleet.core.errors import FleetError, UsageError
 from fleet.home import find
 from fleet.wake import wake
 
@@ -56,7 +88,7 @@ def _main(argv: list[str]) -> int:
         sys.stderr.write(f"Error: {shown(str(error))}\n" + (f"Hint: {shown(error.hint)}\n" if error.hint else ""))
         if as_json:
             write_json({"error": str(error), **({"hint": error.hint} if error.hint else {})})
-        return 1 if isinstance(error, Usage) else error.exit_code
+        return 1 if isinstance(error, UsageError) else error.exit_code
 
 
 def _carry_out(verb: Verb, arguments: Arguments) -> int:
@@ -77,7 +109,9 @@ def _carry_out(verb: Verb, arguments: Arguments) -> int:
 def _check_global(verb: Verb, arguments: Arguments) -> None:
     for unsupported in ("db", "global", "profile"):
         if arguments.has(unsupported):
-            raise Usage(f"--{unsupported} is not supported by fleet bd", hint="set FLEET_HOME to choose the queue.")
+            raise UsageError(
+                f"--{unsupported} is not supported by fleet bd", hint="set FLEET_HOME to choose the queue."
+            )
     if verb.writing(arguments) and arguments.flag("readonly"):
         raise FleetError(f"operation '{verb.name}' is not allowed in read-only mode", hint="leave --readonly out.")
     directory = arguments.text("directory")
@@ -93,4 +127,4 @@ def _check_text(argv: list[str]) -> None:
         try:
             word.encode()
         except UnicodeEncodeError:
-            raise Usage(f"argument {at} is not valid UTF-8", hint="pass text as UTF-8.") from None
+            raise UsageError(f"argument {at} is not valid UTF-8", hint="pass text as UTF-8.") from None

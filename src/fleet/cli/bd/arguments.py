@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.core.errors import Usage
+from fleet.core.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,24 +67,24 @@ class Arguments:
         try:
             return int(text)
         except ValueError:
-            raise Usage(f'invalid argument "{text}" for "--{name}" flag: not a whole number') from None
+            raise UsageError(f'invalid argument "{text}" for "--{name}" flag: not a whole number') from None
 
     def word(self, at: int, what: str) -> str:
         """Return a positional argument. Raises Usage if it is missing."""
         if at < len(self.words):
             return self.words[at]
-        raise Usage(f"missing argument: {what}")
+        raise UsageError(f"missing argument: {what}")
 
     def exactly(self, count: int) -> list[str]:
         """Return the positional arguments. Raises Usage unless exactly `count` are given."""
         if len(self.words) != count:
-            raise Usage(f"accepts {count} arg(s), received {len(self.words)}")
+            raise UsageError(f"accepts {count} arg(s), received {len(self.words)}")
         return self.words
 
     def at_least(self, count: int) -> list[str]:
         """Return the positional arguments. Raises Usage if fewer than `count` are given."""
         if len(self.words) < count:
-            raise Usage(f"requires at least {count} arg(s), only received {len(self.words)}")
+            raise UsageError(f"requires at least {count} arg(s), only received {len(self.words)}")
         return self.words
 
 
@@ -134,7 +134,7 @@ def _parse_short(word: str, known: dict[str, Flag], result: Arguments, rest: Ite
         name, letters = "-" + letters[0], letters[1:]
         flag = known.get(name)
         if flag is None:
-            raise Usage(f"unknown shorthand flag: {name[1:]!r} in {word}")
+            raise UsageError(f"unknown shorthand flag: {name[1:]!r} in {word}")
         if flag.kind == "FLAG":
             _keep(result, flag, name, None, rest)
         else:
@@ -144,10 +144,10 @@ def _parse_short(word: str, known: dict[str, Flag], result: Arguments, rest: Ite
 
 def _keep(result: Arguments, flag: Flag | None, name: str, value: str | None, rest: Iterator[str]) -> None:
     if flag is None:
-        raise Usage(f"unknown flag: {name}")
+        raise UsageError(f"unknown flag: {name}")
     if value is None:
         value = "true" if flag.kind == "FLAG" else next(rest, None)
         if value is None:
-            raise Usage(f"flag needs an argument: {name}")
+            raise UsageError(f"flag needs an argument: {name}")
     values = [part.strip() for part in value.split(",")] if flag.kind == "LIST" else [value]
     result.given.setdefault(flag.dest, []).extend(values)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.actions import tasks
+from fleet.actions.tasks import tasks
 from fleet.cli.bd.placement import placement
 from fleet.cli.bd.session import NoMatch, read_source
 from fleet.cli.bd.text import clean

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 
-from fleet.actions import tasks
+from fleet.actions.tasks import tasks
 from fleet.cli.bd.session import NoMatch, read_source
 from fleet.cli.bd.text import clean
 from fleet.core import checks
 from fleet.core.bd_format import issue
-from fleet.core.errors import BadInput, FleetError, IllegalMove, Usage
+from fleet.core.errors import BadInput, FleetError, IllegalMove, UsageError
 from fleet.core.filter import READY
 from fleet.core.task import Comment, Status
 
@@ -45,9 +45,11 @@ FLAGS = {
 
 def close(session: Session) -> int:
     if session.arguments.has("continue"):
-        raise Usage("--continue is not supported by fleet bd", hint="molecules are not supported; use --claim-next.")
+        raise UsageError(
+            "--continue is not supported by fleet bd", hint="molecules are not supported; use --claim-next."
+        )
     if not session.arguments.words:
-        raise Usage("no issue ID provided", hint="name the tasks to close: `bd close <id…>`")
+        raise UsageError("no issue ID provided", hint="name the tasks to close: `bd close <id…>`")
     return _close(session, session.arguments.words, _reasons(session))
 
 
@@ -61,7 +63,7 @@ def done(session: Session) -> int:
 
 def reopen(session: Session) -> int:
     if not session.arguments.words:
-        raise Usage("requires at least 1 arg(s), only received 0", hint="name the tasks to open again.")
+        raise UsageError("requires at least 1 arg(s), only received 0", hint="name the tasks to open again.")
     reason = checks.body("reason", session.arguments.text("reason"))
     opened: list[Task] = []
     failed = False
@@ -84,7 +86,7 @@ def reopen(session: Session) -> int:
 
 
 def _reopen_one(session: Session, key: str, reason: str) -> Task:
-    from fleet.core.unique import new_uuid
+    from fleet.core.ids import new_uuid
 
     with session.store.atomic():
         task = tasks.reopen(session.store, key)
@@ -98,7 +100,7 @@ def _reopen_one(session: Session, key: str, reason: str) -> Task:
 
 def _close(session: Session, words: list[str], reasons: list[str]) -> int:
     if len(reasons) > 1 and len(reasons) != len(words):
-        raise Usage(
+        raise UsageError(
             f"got {len(reasons)} close reasons for {len(words)} issue IDs; "
             "provide exactly one shared reason or one reason per issue"
         )

@@ -8,9 +8,9 @@ from fleet.cli.bd.session import read_source
 from fleet.cli.bd.text import block, clean
 from fleet.core import checks
 from fleet.core.bd_format import comment as comment_json
-from fleet.core.errors import BadInput, Usage
+from fleet.core.errors import BadInput, UsageError
+from fleet.core.ids import new_uuid
 from fleet.core.task import Comment
-from fleet.core.unique import new_uuid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,9 +71,9 @@ def add(session: Session) -> int:
 def comments(session: Session) -> int:
     word, *more = session.arguments.at_least(1)
     if word == "list":
-        raise Usage(NO_LIST)
+        raise UsageError(NO_LIST)
     if more:
-        raise Usage(ONE_ID)
+        raise UsageError(ONE_ID)
     key = session.find(word, doing=f"resolving {word}")
     found = session.store.comments.find([key])
     if session.json:
@@ -107,13 +107,13 @@ def free_text(session: Session, what: str, ways: str) -> str:
     words = " ".join(arguments.words[1:])
     sources = [name for name in ("file", "stdin") if arguments.has(name)]
     if len(sources) > 1:
-        raise Usage(
+        raise UsageError(
             "if any flags in the group [stdin file] are set none of the others can be; [file stdin] were all set"
         )
     if sources and len(arguments.words) > 1:
-        raise Usage(f'cannot combine positional text "{words}" with --{sources[0]}')
+        raise UsageError(f'cannot combine positional text "{words}" with --{sources[0]}')
     if not sources and len(arguments.words) == 1:
-        raise Usage(f"no {what} text provided ({ways})")
+        raise UsageError(f"no {what} text provided ({ways})")
     if sources:
         is_stdin = sources == ["stdin"]
         words = read_source("-" if is_stdin else arguments.text("file"))

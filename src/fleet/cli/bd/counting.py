@@ -6,7 +6,7 @@ from fleet.cli.bd.filters import FILTER_FLAGS, read_filter, read_statuses
 from fleet.cli.bd.text import clean
 from fleet.core.bd_format import issue
 from fleet.core.dependency import HARD, PARENT_CHILD, WAITS_FOR
-from fleet.core.errors import Usage
+from fleet.core.errors import UsageError
 from fleet.core.filter import Filter
 from fleet.core.task import RESOLVED, Status
 
@@ -44,7 +44,7 @@ FLAGS = {
 def count(session: Session) -> int:
     chosen = [name for name in GROUPS if session.arguments.flag(f"by-{name}")]
     if len(chosen) > 1:
-        raise Usage("only one --by-* flag can be specified")
+        raise UsageError("only one --by-* flag can be specified")
     with session.store.snapshot():
         where = read_filter(session).replace(statuses=read_statuses(session))
         total = session.store.tasks.count(where)[""]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.actions import tasks
+from fleet.actions.tasks import tasks
 from fleet.cli.bd import fields
 from fleet.cli.bd.placement import placement
 from fleet.cli.bd.session import NoMatch
@@ -10,7 +10,7 @@ from fleet.cli.bd.text import block, clean
 from fleet.core import checks
 from fleet.core.bd_format import issue
 from fleet.core.clock import EPOCH
-from fleet.core.errors import BadInput, Usage
+from fleet.core.errors import BadInput, UsageError
 from fleet.core.jsontext import encode
 from fleet.core.patch import with_metadata
 from fleet.core.task import Status, Task
@@ -93,7 +93,7 @@ def create(session: Session) -> int:
 
 def quick(session: Session) -> int:
     if not session.arguments.words:
-        raise Usage("title required", hint='`bd q "what is to be done"`')
+        raise UsageError("title required", hint='`bd q "what is to be done"`')
     title = checks.title(" ".join(session.arguments.words))
     task, _ = tasks.create(session.store, read_draft(session, title), actor=session.actor)
     session.say(task.id)
@@ -104,7 +104,7 @@ def _look_at_project(session: Session, task: Task) -> None:
     """Warn a person if a project file has no effect on the task."""
     project = find_project(task.cwd, session.home) if task.cwd and session.caller() is None else None
     if project is not None and project_files(project, session.home):
-        from fleet.config import load  # prints the warnings; most tasks are in no project with a file
+        from fleet.settings import load  # prints the warnings; most tasks are in no project with a file
 
         load(session.home, task.cwd, {}, lenient=True)
 
@@ -113,15 +113,15 @@ def title_of(arguments: Arguments) -> str:
     """Return the title from the words or the flag. Raises Usage if both are given and differ."""
     words, flag = arguments.words, arguments.text("title")
     if len(words) > 1:
-        raise Usage(f"got {len(words)} titles, expected one", hint=f'put it in quotes: "{" ".join(words)[:80]}"')
+        raise UsageError(f"got {len(words)} titles, expected one", hint=f'put it in quotes: "{" ".join(words)[:80]}"')
     word = words[0] if words else ""
     if word and arguments.has("title") and word != flag:
-        raise Usage(
+        raise UsageError(
             f'cannot specify different titles as both positional argument and --title flag\n  Positional: "{word}"\n'
             f'  --title:    "{flag}"'
         )
     if word.startswith("-"):
-        raise Usage(
+        raise UsageError(
             f"title {encode(word)} looks like a flag (starts with '-')",
             hint=f"pass it explicitly to use it anyway: bd create --title={encode(word)}",
         )
@@ -175,7 +175,7 @@ def summary(session: Session, task: Task) -> str:
     if task.model:
         facts.append(f"model: {clean(task.model)}")
     elif task.coder:
-        from fleet.config import load, model_for  # reads settings, only to show the default model
+        from fleet.settings import load, model_for  # reads settings, only to show the default model
 
         model = model_for(load(session.home, task.cwd, lenient=True), task.coder)
         facts.append(f"model: {model} (default)" if model else f"model: {task.coder}'s own default")
@@ -221,7 +221,7 @@ def _parent(session: Session) -> str:
     if not arguments.text("parent"):
         return ""
     if arguments.has("id"):
-        raise Usage("cannot specify both --id and --parent flags")
+        raise UsageError("cannot specify both --id and --parent flags")
     try:
         return session.find(arguments.text("parent"))
     except NoMatch as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.actions import tasks
+from fleet.actions.tasks import tasks
 from fleet.cli.bd.arguments import GLOBAL_FLAGS, table
 from fleet.cli.bd.placement import placement
 from fleet.cli.bd.session import NoMatch, read_source
@@ -10,7 +10,7 @@ from fleet.cli.bd.templates import check_sections
 from fleet.cli.bd.text import clean
 from fleet.core import checks
 from fleet.core.bd_format import edge, issue
-from fleet.core.errors import BadInput, FleetError, Usage
+from fleet.core.errors import BadInput, FleetError, UsageError
 from fleet.core.record import Record
 
 TYPE_CHECKING = False
@@ -37,7 +37,7 @@ def from_file(session: Session) -> int:
     """Create the tasks of a markdown file."""
     check_flags(session, "file")
     if session.arguments.flag("dry-run"):
-        raise Usage("--dry-run is not supported with --file flag")
+        raise UsageError("--dry-run is not supported with --file flag")
     path = session.arguments.text("file")
     try:
         plan = read_markdown(read_source(path))
@@ -67,13 +67,13 @@ def from_graph(session: Session) -> int:
 def check_flags(session: Session, by: str) -> None:
     """Raise Usage for flags that apply to a single task, instead of ignoring them."""
     if session.arguments.words or session.arguments.has("title"):
-        raise Usage(f"cannot specify both title and --{by} flag")
+        raise UsageError(f"cannot specify both title and --{by} flag")
     if session.arguments.has("file") and session.arguments.has("graph"):
-        raise Usage("cannot specify both --file and --graph")
+        raise UsageError("cannot specify both --file and --graph")
     everywhere = {flag.dest for flag in table(GLOBAL_FLAGS)}
     for name in session.arguments.given:
         if name not in SHARED and name not in everywhere:
-            raise Usage(f"--{name} cannot be used with --{by}", hint="say it in the file, for each task.")
+            raise UsageError(f"--{name} cannot be used with --{by}", hint="say it in the file, for each task.")
 
 
 def _draft(session: Session, sections: Sections) -> tasks.Draft:
@@ -98,7 +98,7 @@ def _section(sections: Sections, name: str, read: Any, default: Any) -> Any:
     return _at(section, read) if section is not None and section.text else default
 
 
-def _at(section: Section, read: Any) -> Any:
+def _at(section: FileSection, read: Any) -> Any:
     try:
         return read(section.text)
     except FleetError as error:
@@ -133,7 +133,7 @@ def _with_edges(session: Session, task: Task) -> dict[str, Any]:
     return {**issue(task), **({"dependencies": edges} if edges else {})}
 
 
-class Section(Record):
+class FileSection(Record):
     """A text and the number of its first line."""
 
     line: int
@@ -143,8 +143,8 @@ class Section(Record):
 class Sections(Record):
     """A task: its title, and its sections by name."""
 
-    title: Section
-    parts: dict[str, Section]
+    title: FileSection
+    parts: dict[str, FileSection]
 
 
 def read_markdown(text: str) -> list[Sections]:
@@ -156,16 +156,16 @@ def read_markdown(text: str) -> list[Sections]:
         fence = _fence(line, fence)
         heading = "" if fence else _heading(line)
         if heading.startswith("## "):
-            found.append(Sections(title=Section(line=number, text=heading[3:].strip()), parts={}))
+            found.append(Sections(title=FileSection(line=number, text=heading[3:].strip()), parts={}))
             name = "description"
         elif heading and found:
             name = _known(heading[4:].strip(), number)
             if name != "description" and name in found[-1].parts:
                 raise BadInput(f"line {number}: a second section {heading[4:].strip()!r}")
         elif found:
-            old = found[-1].parts.get(name) or Section(line=number)
+            old = found[-1].parts.get(name) or FileSection(line=number)
             begins = old.line if old.text.strip() else number
-            found[-1].parts[name] = Section(line=begins, text=old.text + line + "\n")
+            found[-1].parts[name] = FileSection(line=begins, text=old.text + line + "\n")
     if not found:
         raise BadInput("no issues found in markdown file (expected ## Issue Title format)")
     return [each.replace(parts={key: _stripped(part) for key, part in each.parts.items()}) for each in found]
@@ -191,5 +191,5 @@ def _known(name: str, number: int) -> str:
     return found
 
 
-def _stripped(section: Section) -> Section:
+def _stripped(section: FileSection) -> FileSection:
     return section.replace(text=section.text.strip())

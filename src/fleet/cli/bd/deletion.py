@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from fleet.actions import deletion
+from fleet.actions.tasks import deletion
 from fleet.cli.bd.session import NoMatch, read_source
 from fleet.cli.bd.text import clean
-from fleet.core.errors import BadInput, IllegalMove, Usage
+from fleet.core.errors import BadInput, IllegalMove, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from fleet.actions.deletion import Deletion
+    from fleet.actions.tasks.deletion import Deletion
     from fleet.cli.bd.session import Session
 
 FLAGS = {
@@ -42,7 +42,7 @@ def _words(session: Session) -> list[str]:
         lines = [line.strip() for line in read_source(session.arguments.text("from-file")).split("\n")]
         words += [line for line in lines if line and not line.startswith("#")]
     if not words:
-        raise Usage("no issue IDs provided", hint="`bd delete <id…>` shows what would be deleted.")
+        raise UsageError("no issue IDs provided", hint="`bd delete <id…>` shows what would be deleted.")
     return words
 
 

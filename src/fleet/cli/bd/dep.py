@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from fleet.actions import dependencies
+from fleet.actions.tasks import dependencies
 from fleet.cli.bd.session import enveloped, read_source
 from fleet.cli.bd.text import clean
 from fleet.core.dependency import BLOCKS, EXTERNAL
-from fleet.core.errors import BadInput, DependencyRefused, FleetError, Usage
+from fleet.core.errors import BadInput, DependencyRefused, FleetError, UsageError
 from fleet.core.jsontext import decode, encode_printable
 
 TYPE_CHECKING = False
@@ -57,7 +57,7 @@ PHRASES = {
 def dep(session: Session) -> int:
     arguments = session.arguments
     if len(arguments.words) > 1:
-        raise Usage(
+        raise UsageError(
             f"accepts at most 1 arg(s), received {len(arguments.words)}", hint="`bd dep add A B`: A waits for B."
         )
     if not arguments.has("blocks"):
@@ -66,7 +66,7 @@ def dep(session: Session) -> int:
 
         return show_verb(Verb("dep"))
     if not arguments.words:
-        raise Usage("--blocks requires exactly one issue ID argument")
+        raise UsageError("--blocks requires exactly one issue ID argument")
     blocker = _find(session, arguments.words[0])
     blocked = _find(session, arguments.text("blocks"))
     dependencies.add(session.store, blocked, blocker, actor=session.actor)
@@ -120,10 +120,10 @@ def _two_ids(session: Session) -> tuple[str, str]:
     arguments = session.arguments
     other = arguments.text("blocked-by") or arguments.text("depends-on")
     if other and len(arguments.words) == 2:
-        raise Usage("cannot use both positional depends-on-id and --blocked-by/--depends-on flag")
+        raise UsageError("cannot use both positional depends-on-id and --blocked-by/--depends-on flag")
     words = [*arguments.words, other] if other else arguments.words
     if len(words) != 2:
-        raise Usage(
+        raise UsageError(
             f"requires 2 arg(s), only received {len(arguments.words)} (or use --blocked-by/--depends-on flag)",
             hint="`bd dep add A B`: A waits for B.",
         )
@@ -133,7 +133,7 @@ def _two_ids(session: Session) -> tuple[str, str]:
 def _add_file(session: Session) -> int:
     arguments = session.arguments
     if arguments.words or arguments.has("blocked-by") or arguments.has("depends-on"):
-        raise Usage("--file cannot be used with positional issue IDs")
+        raise UsageError("--file cannot be used with positional issue IDs")
     text = read_source(arguments.text("file"))
     kind = dependencies.known_type(arguments.text("type", BLOCKS))
     ties: list[tuple[str, str, str]] = []

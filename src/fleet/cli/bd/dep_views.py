@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fleet.actions import dependencies
+from fleet.actions.tasks import dependencies
 from fleet.cli.bd.text import clean
 from fleet.core import checks
 from fleet.core.bd_format import edge as edge_json
 from fleet.core.bd_format import issue
-from fleet.core.errors import Usage
+from fleet.core.errors import UsageError
 from fleet.core.filter import Filter
 from fleet.core.task import Status
 
@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from fleet.actions.dependencies import Branch
+    from fleet.actions.tasks.dependencies import DependencyNode
     from fleet.cli.bd.session import Session
     from fleet.core.dependency import Edge
     from fleet.core.task import Task
@@ -72,7 +72,7 @@ def tree(session: Session) -> int:
     direction = _direction(session, ("down", "up", "both"))
     depth = session.arguments.number("max-depth", 50)
     if depth < 1:
-        raise Usage("--max-depth must be >= 1")
+        raise UsageError("--max-depth must be >= 1")
     status = session.arguments.text("status")
     if status:
         checks.status(status, session.store.config.all())
@@ -115,7 +115,7 @@ def _direction(session: Session, allowed: tuple[str, ...]) -> str:
     given = session.arguments.text("direction") or ("up" if session.arguments.flag("reverse") else "down")
     if given not in allowed:
         names = [f"'{name}'" for name in allowed]
-        raise Usage(f"--direction must be {', '.join(names[:-1])}{',' * (len(names) > 2)} or {names[-1]}")
+        raise UsageError(f"--direction must be {', '.join(names[:-1])}{',' * (len(names) > 2)} or {names[-1]}")
     return given
 
 
@@ -145,7 +145,7 @@ def _warn_of_missing(session: Session, key: str, missing: list[Edge]) -> None:
         session.warn("\n".join([*told, f"For raw edge records, run: bd dep list {key} {key}"]))
 
 
-def _branch(each: Branch) -> dict[str, Any]:
+def _branch(each: DependencyNode) -> dict[str, Any]:
     return {
         **issue(each.task),
         "depth": each.depth,
@@ -155,7 +155,7 @@ def _branch(each: Branch) -> dict[str, Any]:
     }
 
 
-def _drawing(branches: list[Branch]) -> str:
+def _drawing(branches: list[DependencyNode]) -> str:
     lines: list[str] = []
     open_levels: set[int] = set()
     for each in reversed(branches):
@@ -166,7 +166,7 @@ def _drawing(branches: list[Branch]) -> str:
     return "\n".join(reversed(lines)) + "\n"
 
 
-def _drawn(each: Branch) -> str:
+def _drawn(each: DependencyNode) -> str:
     line = _line(each.task)
     if each.type:
         line += f" [{clean(each.type)}]"
@@ -175,7 +175,7 @@ def _drawn(each: Branch) -> str:
     return line + " …" * each.truncated
 
 
-def _mermaid(above: list[Branch], below: list[Branch]) -> str:
+def _mermaid(above: list[DependencyNode], below: list[DependencyNode]) -> str:
     """Return the trees as a Mermaid flowchart.
 
     Arrows point from the waiting task to its blocker, in both directions.

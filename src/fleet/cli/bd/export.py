@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections import Counter
 
-from fleet.actions.interchange import pages
+from fleet.actions.tasks.interchange import pages
 from fleet.cli.bd.issue import counts
 from fleet.cli.bd.listing import INFRA
 from fleet.core.bd_format import comment, edge, issue
 from fleet.core.dependency import BLOCKING
-from fleet.core.errors import Usage
+from fleet.core.errors import UsageError
 from fleet.core.filter import Filter
 from fleet.core.jsontext import encode_printable
 
@@ -42,7 +42,7 @@ LATE = ("ephemeral", "no_history", "pinned", "is_template")
 
 def export(session: Session) -> int:
     if session.arguments.words:
-        raise Usage(f"export takes no words, got {session.arguments.words[0]!r}", hint="`bd export -o FILE`")
+        raise UsageError(f"export takes no words, got {session.arguments.words[0]!r}", hint="`bd export -o FILE`")
     path = session.arguments.text("output")
     with session.store.snapshot():
         hidden = _hidden(session)

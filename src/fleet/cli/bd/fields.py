@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleet.cli.bd.session import read_source
 from fleet.core import checks
-from fleet.core.errors import BadInput, Usage
+from fleet.core.errors import BadInput, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,11 +105,11 @@ def check_fleet_keys(found: dict[str, Any], session: Session) -> dict[str, Any]:
     if found.get("fleet.workspace", "") not in ("", "directory", "worktree"):
         raise BadInput(f"unknown workspace {found['fleet.workspace']!r}", hint="directory or worktree.")
     if isinstance(found.get("fleet.requires"), str):
-        from fleet.core.host_words import checked as offered
+        from fleet.core.host import checked as offered
 
         found = {**found, "fleet.requires": offered(found["fleet.requires"])}
     if found.get("fleet.rules"):
-        from fleet.actions.ruling import checked
+        from fleet.actions.tasks.rules import checked
 
         checked(str(found["fleet.rules"]))
     return found
@@ -119,7 +119,7 @@ def rules(arguments: Arguments) -> Rules | None:
     """Return the rules from the flags. Return None if no rule flag was given."""
     if not any(arguments.has(flag) for flag in RULE_FLAGS):
         return None
-    from fleet.actions import ruling
+    from fleet.actions.tasks import rules as ruling
 
     return ruling.rules(
         allow=arguments.many("allow"),
@@ -140,7 +140,7 @@ def known_coder(session: Session, name: str) -> str:
     try:
         return known(name)
     except BadInput:
-        from fleet.config import load  # reads settings, only for a name that is not built in
+        from fleet.settings import load  # reads settings, only for a name that is not built in
 
         return known(name, described=load(session.home, lenient=True).coders)
 
@@ -157,9 +157,9 @@ def _description(arguments: Arguments) -> str | None:
     values = {arguments.text(name) for name in sources}
     files = [name for name in ("body-file", "description-file", "stdin") if arguments.has(name)]
     if len(values) > 1:
-        raise Usage(f"cannot specify different values for --{' and --'.join(sources)}")
+        raise UsageError(f"cannot specify different values for --{' and --'.join(sources)}")
     if len(files) + bool(values) > 1:
-        raise Usage(f"cannot specify both --{(sources + files)[0]} and --{files[-1]}")
+        raise UsageError(f"cannot specify both --{(sources + files)[0]} and --{files[-1]}")
     if files:
         return read_source("-" if files[0] == "stdin" else arguments.text(files[0]))
     if values:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleet.core import checks
-from fleet.core.errors import BadInput, Usage
+from fleet.core.errors import BadInput, UsageError
 from fleet.core.filter import Filter
 from fleet.core.task import CATEGORIES, TYPES, Status
 
@@ -123,7 +123,7 @@ def limit_of(session: Session, default: int) -> int:
     """Return the maximum number of rows; 0 means all. Raises Usage."""
     limit = session.arguments.number("limit", default)
     if limit < 0:
-        raise Usage(f'invalid argument "{limit}" for "--limit" flag: 0 (all) or more')
+        raise UsageError(f'invalid argument "{limit}" for "--limit" flag: 0 (all) or more')
     return limit
 
 
@@ -169,7 +169,7 @@ def _metadata(session: Session) -> dict[str, Any]:
     for pair in session.arguments.many("metadata-field"):
         key, equals, value = pair.partition("=")
         if not equals:
-            raise Usage(f'invalid --metadata-field: expected key=value, got "{pair}"')
+            raise UsageError(f'invalid --metadata-field: expected key=value, got "{pair}"')
         checks.metadata_key(key)
         column = key.removeprefix("fleet.")
         if key != column and column in _COLUMNS:

@@ -7,11 +7,11 @@ import sys
 
 from fleet.assembly import real_bd
 from fleet.cli.bd.arguments import split_verb
-from fleet.config.queue import BEADS, chosen
 from fleet.core.bd_limits import number_faults, refusal
 from fleet.core.errors import FleetError, StoreAway
 from fleet.core.jsontext import decode
 from fleet.descent import is_agents
+from fleet.settings.queue import BEADS, chosen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.actions import jsonl, tasks
+from fleet.actions.tasks import jsonl, tasks
 from fleet.cli.bd.fields import check_fleet_keys
 from fleet.cli.bd.placement import placement
 from fleet.cli.bd.session import NoMatch, read_source

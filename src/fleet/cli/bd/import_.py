@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import sys
 
-from fleet.actions import interchange
-from fleet.actions.jsonl import LONGEST_LINE
+from fleet.actions.tasks import interchange
+from fleet.actions.tasks.jsonl import LONGEST_LINE
 from fleet.cli.bd.text import clean
-from fleet.core.errors import BadInput, Usage
+from fleet.core.errors import BadInput, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, BinaryIO
 
-    from fleet.actions.interchange import Imported
+    from fleet.actions.tasks.interchange import ImportReport
     from fleet.cli.bd.session import Session
 
 FLAGS = {
@@ -31,7 +31,7 @@ def import_(session: Session) -> int:
     arguments = session.arguments
     names = [*arguments.words, *arguments.many("input")]
     if len(names) != 1:
-        raise Usage(
+        raise UsageError(
             "name one file to import" if names else "no file to import was named",
             hint="`bd import FILE`, or `bd import -` to read what is piped in.",
         )
@@ -47,7 +47,7 @@ def import_(session: Session) -> int:
     return 0
 
 
-def _import(session: Session, stream: BinaryIO, *, rehearse: bool) -> Imported:
+def _import(session: Session, stream: BinaryIO, *, rehearse: bool) -> ImportReport:
     stale, dedup = session.arguments.flag("allow-stale"), session.arguments.flag("dedup")
     try:
         return interchange.import_lines(
@@ -81,7 +81,7 @@ def _lines(stream: BinaryIO) -> Iterator[bytes]:
         yield line
 
 
-def _payload(done: Imported, source: str, *, rehearsed: bool) -> dict[str, Any]:
+def _payload(done: ImportReport, source: str, *, rehearsed: bool) -> dict[str, Any]:
     ids = done.made if rehearsed else done.ids
     more = {
         "ids": ids,
@@ -102,7 +102,7 @@ def _payload(done: Imported, source: str, *, rehearsed: bool) -> dict[str, Any]:
     }
 
 
-def _summary(done: Imported, source: str, *, rehearsed: bool) -> str:
+def _summary(done: ImportReport, source: str, *, rehearsed: bool) -> str:
     if rehearsed:
         same = len(done.kept) - len(done.updated)
         kinds = f"{len(done.made)} new, {len(done.updated)} updated, {same} unchanged"
@@ -116,7 +116,7 @@ def _summary(done: Imported, source: str, *, rehearsed: bool) -> str:
     return text
 
 
-def _tell(session: Session, done: Imported) -> None:
+def _tell(session: Session, done: ImportReport) -> None:
     if done.updated:
         session.warn(f"Updated {len(done.updated)} existing issue(s):")
         session.warn("\n".join(f"  {key}: {changes}" for key, changes in done.updated.items()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleet.cli.bd.settings import PREFIX, checked, config, prefix_named
-from fleet.core.errors import Usage
+from fleet.core.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,11 +45,11 @@ FLAGS = {
 
 def init(session: Session) -> int:
     """Create the home if it does not exist, and set the prefix. An existing home keeps its content."""
-    from fleet.actions.homes import init as make  # writes settings; not needed for help
+    from fleet.actions.control.homes import init as make  # writes settings; not needed for help
 
     _refuse_unsupported(session)
     if session.arguments.words:
-        raise Usage(f"init takes no words, got {session.arguments.words[0]!r}", hint="`bd init --prefix NAME`")
+        raise UsageError(f"init takes no words, got {session.arguments.words[0]!r}", hint="`bd init --prefix NAME`")
     asked = session.arguments.text("prefix")
     if asked:
         prefix_named(asked)
@@ -73,4 +73,4 @@ def _refuse_unsupported(session: Session) -> None:
         names, _, reason = row.partition("|")
         flag = next(word for word in names.split() if word.startswith("--"))
         if reason.strip().startswith("not supported") and session.arguments.has(flag[2:]):
-            raise Usage(f"{flag} is {reason.strip()}", hint="`bd init --prefix NAME` is all it takes.")
+            raise UsageError(f"{flag} is {reason.strip()}", hint="`bd init --prefix NAME` is all it takes.")

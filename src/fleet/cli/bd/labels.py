@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.actions import tasks
+from fleet.actions.tasks import tasks
 from fleet.cli.bd.session import NoMatch
 from fleet.cli.bd.text import clean
 from fleet.core import checks

@@ -6,7 +6,7 @@ from fleet.cli.bd.filters import FILTER_FLAGS, hidden_statuses, limit_of, read_f
 from fleet.cli.bd.issue import with_counts
 from fleet.cli.bd.text import LEGEND, RULE, clean, mark, short
 from fleet.core.dependency import BLOCKING, PARENT_CHILD
-from fleet.core.errors import BadInput, Usage
+from fleet.core.errors import BadInput, UsageError
 from fleet.core.filter import READY
 from fleet.core.task import RESOLVED, Status
 
@@ -48,7 +48,9 @@ def list_tasks(session: Session) -> int:
     if sort not in (*SORTS, "hybrid"):
         raise BadInput(f'invalid sort field "{sort}" (valid: {", ".join(SORTS)})')
     if arguments.text("format") not in ("", "json"):
-        raise Usage(f"--format {arguments.text('format')} is not supported by fleet bd", hint="--json and --flat are.")
+        raise UsageError(
+            f"--format {arguments.text('format')} is not supported by fleet bd", hint="--json and --flat are."
+        )
     limit = limit_of(session, _usual_limit(session))
     with session.store.snapshot():
         where = _where(session)

@@ -36,16 +36,16 @@ def placement(session: Session) -> dict[str, str]:
 
 def requirements(session: Session, text: str) -> str:
     """Return what a task requires of a host: `text` as changed by flags."""
-    from fleet.core import host_words
+    from fleet.core import host
 
     arguments = session.arguments
     labels = list(filter(None, arguments.many("requires"))) if arguments.has("requires") else None
-    return host_words.changed(text, labels, arguments.text("host") if arguments.has("host") else None)
+    return host.changed(text, labels, arguments.text("host") if arguments.has("host") else None)
 
 
 def _travelling(session: Session, found: dict[str, str]) -> dict[str, str]:
     """Return the fields that let other hosts of the shared queue run the task."""
-    from fleet.actions.travelling import placed  # uses git, so it is imported only for shared queues
+    from fleet.actions.tasks.placement import placed  # uses git, so it is imported only for shared queues
 
     fields, notes = placed(session.fleet, found)
     for note in notes:

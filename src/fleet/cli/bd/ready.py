@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from fleet.actions import tasks
+from fleet.actions.tasks import tasks
 from fleet.cli.bd.filters import limit_of, read_filter
 from fleet.cli.bd.issue import parent_of, with_counts
 from fleet.cli.bd.text import LEGEND, RULE, clean, short
 from fleet.core.bd_format import issue
 from fleet.core.dependency import BLOCKING, PARENT_CHILD
-from fleet.core.errors import BadInput, Usage
+from fleet.core.errors import BadInput, UsageError
 from fleet.core.filter import Filter
 from fleet.core.task import RESOLVED
 
@@ -54,7 +54,7 @@ def ready(session: Session) -> int:
     arguments = session.arguments
     for flag in ("mol", "mol-type", "gated"):
         if arguments.has(flag):
-            raise Usage(f"--{flag} is not supported by fleet bd", hint="fleet has tasks and dependencies only.")
+            raise UsageError(f"--{flag} is not supported by fleet bd", hint="fleet has tasks and dependencies only.")
     sort = SORTS.get(arguments.text("sort", "priority"))
     if sort is None:
         raise BadInput(f"invalid sort policy '{arguments.text('sort')}'. Valid values: hybrid, priority, oldest")
@@ -92,7 +92,7 @@ def _where(session: Session) -> Filter:
 def _claim(session: Session, sort: str) -> int:
     for flag in ("assignee", "explain"):
         if session.arguments.has(flag):
-            raise Usage(f"--claim cannot be combined with --{flag}")
+            raise UsageError(f"--claim cannot be combined with --{flag}")
     where = _where(session)
     task = tasks.claim_first(session.store, where, session.actor, sort=sort)
     if session.json:

@@ -8,7 +8,7 @@ from fleet.cli.bd.listing import SORTS, show_total, show_tree
 from fleet.cli.bd.session import NoMatch
 from fleet.cli.bd.text import clean
 from fleet.core.bd_format import issue
-from fleet.core.errors import BadInput, Usage
+from fleet.core.errors import BadInput, UsageError
 from fleet.core.filter import Filter
 from fleet.core.task import Status
 
@@ -68,7 +68,7 @@ def search(session: Session) -> int:
     arguments = session.arguments
     query = " ".join(arguments.words) or arguments.text("query")
     if not query.strip():
-        raise Usage("search query is required", hint='`bd search "some words"`')
+        raise UsageError("search query is required", hint='`bd search "some words"`')
     sort = arguments.text("sort", "priority")
     if sort not in SORTS:
         raise BadInput(f'invalid sort field "{sort}" (valid: {", ".join(SORTS)})')

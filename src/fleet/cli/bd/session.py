@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from fleet.actions import tasks
+from fleet.actions.tasks import tasks
 from fleet.assembly import open_fleet
 from fleet.cli.bd.text import shown
 from fleet.core.errors import BadInput, FleetError, TaskNotFound
@@ -48,7 +48,7 @@ class Session:
             self._fleet = open_fleet(self.home)
             self._store = self._fleet.store
             if self._writes and self.caller() is not None:
-                from fleet.actions.rights import as_seen_by  # needed only for calls from a run
+                from fleet.actions.tasks.rights import as_seen_by  # needed only for calls from a run
 
                 self._store = as_seen_by(self._fleet, self.caller())
         return self._store
@@ -79,7 +79,7 @@ class Session:
         The run is identified by its token or its shim, never by its own claim.
         """
         if self._caller is None and is_agents(self.home.root):
-            from fleet.actions.rights import caller_of  # needed only for calls from a run
+            from fleet.actions.tasks.rights import caller_of  # needed only for calls from a run
 
             self._caller = caller_of(self.fleet, os.environ.get("FLEET_RUN_TOKEN"))
         return self._caller
@@ -108,7 +108,7 @@ class Session:
             self._fleet.store.close()
 
     def _make_home(self) -> None:
-        from fleet.actions.homes import init  # needed once per home
+        from fleet.actions.control.homes import init  # needed once per home
 
         init(self.home)
         self.warn(f"fleet home initialized at {self.home.root}")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fleet import __version__
-from fleet.actions.tasks import DEFAULT_PREFIX
+from fleet.actions.tasks.tasks import DEFAULT_PREFIX
 from fleet.cli.bd.text import MARKS, clean
 from fleet.core import checks
-from fleet.core.errors import BadInput, Usage
+from fleet.core.errors import BadInput, UsageError
 from fleet.core.filter import Filter
 from fleet.core.host import HOSTS_KEY
 from fleet.core.task import CATEGORIES, Status
@@ -167,7 +167,7 @@ def config(session: Session) -> dict[str, str]:
 def _words(session: Session, number: int) -> list[str]:
     words = session.arguments.words
     if len(words) != number:
-        raise Usage(f"accepts {number} arg(s), received {len(words)}")
+        raise UsageError(f"accepts {number} arg(s), received {len(words)}")
     return words
 
 

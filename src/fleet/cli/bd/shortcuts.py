@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from fleet.actions import tasks
+from fleet.actions.tasks import tasks
 from fleet.cli.bd.comments import free_text, leave
 from fleet.cli.bd.fields import moment
 from fleet.cli.bd.text import clean
 from fleet.cli.bd.update import update_one
 from fleet.core import checks
 from fleet.core.bd_format import issue
-from fleet.core.errors import BadInput, FleetError, Usage
+from fleet.core.errors import BadInput, FleetError, UsageError
 from fleet.core.patch import Patch
 from fleet.core.task import Status
 
@@ -94,9 +94,11 @@ def unclaim(session: Session) -> int:
     arguments = session.arguments
     words = arguments.at_least(1)
     if arguments.has("force") and arguments.has("if-assignee"):
-        raise Usage("--force and --if-assignee cannot be combined", hint="one ignores the holder, the other names it.")
+        raise UsageError(
+            "--force and --if-assignee cannot be combined", hint="one ignores the holder, the other names it."
+        )
     if arguments.has("if-assignee") and not arguments.text("if-assignee"):
-        raise Usage("--if-assignee requires a non-empty assignee")
+        raise UsageError("--if-assignee requires a non-empty assignee")
     reason = checks.body("reason", arguments.text("reason"))
     done: list[Task] = []
     for word in words:

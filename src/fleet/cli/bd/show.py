@@ -7,7 +7,7 @@ from fleet.cli.bd.session import NoMatch
 from fleet.cli.bd.text import block, clean, mark, short
 from fleet.core.bd_format import comment, issue, metadata
 from fleet.core.dependency import BLOCKS, PARENT_CHILD
-from fleet.core.errors import AmbiguousId, Usage
+from fleet.core.errors import AmbiguousId, UsageError
 from fleet.core.filter import Filter
 from fleet.core.jsontext import encode
 from fleet.core.task import RESOLVED, Status
@@ -47,10 +47,10 @@ def show(session: Session) -> int:
     arguments = session.arguments
     for flag in ("current", "thread", "as-of", "watch"):
         if arguments.has(flag):
-            raise Usage(f"--{flag} is not supported by fleet bd", hint="name the tasks to show.")
+            raise UsageError(f"--{flag} is not supported by fleet bd", hint="name the tasks to show.")
     wanted = arguments.words + arguments.many("id")
     if not wanted:
-        raise Usage("at least one issue ID is required (use positional args or --id)")
+        raise UsageError("at least one issue ID is required (use positional args or --id)")
     with session.store.snapshot():
         found = [task for text in wanted if (task := _found(session, text)) is not None]
         if not found:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from fleet.core.quoting import clean as clean
 from fleet.core.task import Status
-from fleet.core.visible import clean as clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

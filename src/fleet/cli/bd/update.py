@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 
-from fleet.actions import tasks
+from fleet.actions.tasks import tasks
 from fleet.cli.bd import fields
 from fleet.cli.bd.session import NoMatch, write_json
 from fleet.cli.bd.text import clean
 from fleet.core import checks
 from fleet.core.bd_format import issue
-from fleet.core.errors import AlreadyClaimed, FleetError, IllegalMove, Usage
+from fleet.core.errors import AlreadyClaimed, FleetError, IllegalMove, UsageError
 from fleet.core.patch import Patch
 from fleet.core.task import Status
 
@@ -59,9 +59,9 @@ FLAGS = {
 def update(session: Session) -> int:
     arguments = session.arguments
     if arguments.has("await-id"):
-        raise Usage("--await-id is not supported by fleet bd", hint="gates are not supported.")
+        raise UsageError("--await-id is not supported by fleet bd", hint="gates are not supported.")
     if not arguments.words:
-        raise Usage("no issue ID provided", hint="name the tasks to change: `bd update <id…> …`")
+        raise UsageError("no issue ID provided", hint="name the tasks to change: `bd update <id…> …`")
     patch = read_patch(session)
     others = arguments.flag("claim") or arguments.has("parent") or fields.rules(arguments) is not None
     others = others or _says_where(arguments)
@@ -89,7 +89,7 @@ def update_one(session: Session, text: str, patch: Patch) -> Task:
     with store.atomic():
         key = session.find(text, guess=patch.status != Status.CLOSED)
         if any(name in patch.fields for name in ("cwd", "coder", "model")):
-            from fleet.actions.hand_edits import take_hand_edits  # the last change wins, here or in task.json
+            from fleet.actions.tasks.hand_edits import take_hand_edits  # the last change wins, here or in task.json
 
             take_hand_edits(session.fleet, [store.tasks.get(key)])
         _check_guards(session, store.tasks.get(key))
@@ -100,7 +100,7 @@ def update_one(session: Session, text: str, patch: Patch) -> Task:
         if hands_in:
             patch = patch.replace(status=None)
         if (rules := fields.rules(arguments)) is not None:
-            from fleet.actions.ruling import changed
+            from fleet.actions.tasks.rules import changed
 
             patch = patch.replace(fields={**patch.fields, "rules": changed(store.tasks.get(key).rules, rules)})
         if _says_where(arguments):
@@ -135,7 +135,7 @@ def read_patch(session: Session) -> Patch:
         if arguments.flag(on) or arguments.flag(off):
             found[field] = arguments.flag(on)
     if arguments.has("notes") and arguments.has("append-notes"):
-        raise Usage("cannot specify both --notes and --append-notes")
+        raise UsageError("cannot specify both --notes and --append-notes")
     deferral = fields.moment(session, "defer")
     return Patch(
         fields={**found, **_placement(session)},
@@ -167,7 +167,7 @@ def _metadata(session: Session) -> dict[str, Any]:
     for pair in session.arguments.many("set-metadata"):
         key, equals, value = pair.partition("=")
         if not equals:
-            raise Usage(f'invalid --set-metadata: expected key=value, got "{pair}"')
+            raise UsageError(f'invalid --set-metadata: expected key=value, got "{pair}"')
         found = {**found, checks.metadata_key(key): value}
     return fields.check_fleet_keys(found, session)
 

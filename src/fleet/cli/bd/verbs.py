@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleet.cli.bd.arguments import table
-from fleet.core.errors import Usage
+from fleet.core.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -172,10 +172,10 @@ def find_verb(name: str, rest: list[str]) -> tuple[Verb, list[str]]:
         return Verb(name), rest
     if name in GROUPS:
         known = [key.split(" ")[1] for key in VERBS if key.startswith(name + " ")]
-        raise Usage(f"bd {name} needs one of: {', '.join(known)}", hint=f"`fleet bd {name} {known[0]} --help`")
+        raise UsageError(f"bd {name} needs one of: {', '.join(known)}", hint=f"`fleet bd {name} {known[0]} --help`")
     if name in UNSUPPORTED:
-        raise Usage(f"bd {name} is not supported by fleet", hint=UNSUPPORTED[name])
-    raise Usage(f'unknown command "{name}" for "bd"', hint=_suggestion(name))
+        raise UsageError(f"bd {name} is not supported by fleet", hint=UNSUPPORTED[name])
+    raise UsageError(f'unknown command "{name}" for "bd"', hint=_suggestion(name))
 
 
 def _suggestion(name: str) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fleet.core.admission import QueueSnapshot
 from fleet.core.clock import from_micros, to_micros
-from fleet.core.glance import Glance
 from fleet.core.host import Host
 from fleet.core.jsontext import decode, encode
 from fleet.core.run import Account
@@ -26,12 +26,12 @@ class SqlHosts:
         self._db = connection
         self._sql = Statements(connection, "hosts")
 
-    def glance(self, host_id: str, key: str) -> Glance:
+    def glance(self, host_id: str, key: str) -> QueueSnapshot:
         """Return what this host needs to look for work, including the queue setting `key`, in one query."""
         queries, history = self._db.blocks("queries"), self._db.blocks("history")
         asked = (queries["waiting_coders"], history["accounts"], queries["setting"], self._sql["host"])
         coders, accounts, settings, hosts = self._db.together(asked, {"host": host_id, "key": key})
-        return Glance(
+        return QueueSnapshot(
             coders=[row[0] for row in coders],
             accounts=[record_from(Account, row) for row in accounts],
             setting=next((row[0] for row in settings), None),

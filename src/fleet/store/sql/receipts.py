@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleet.core.clock import to_micros
-from fleet.core.collision import Collision
 from fleet.core.jsontext import decode, encode
 from fleet.core.receipt import FindingCount, Receipt, chained
+from fleet.core.workspace import Collision
 from fleet.store.named_sql import Statements
 from fleet.store.sql.records import record_from, storable, values_of
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fleet.core.clock import to_micros
 from fleet.core.errors import WorkflowNotFound
-from fleet.core.flow import Result, StageOf, Workflow
+from fleet.core.workflow import Result, StageOf, Workflow
 from fleet.store.named_sql import Statements
 from fleet.store.sql.records import record_from, storable, values_of
 

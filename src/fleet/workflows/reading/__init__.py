@@ -1,4 +1,10 @@
-"""Workflow files as data with places. Each format has a reader, imported only for such a file."""
+"""Workflow files as data with places. Each format has a reader, imported only for such a file.
+
+json_text  JSON with places
+toml_text  TOML parsed by tomllib, which provides no places
+tree       the result of a reader
+yaml_text  YAML with places
+"""
 
 from __future__ import annotations
 
@@ -8,11 +14,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from fleet.core.errors import BadInput
 from fleet.files import read_small
-from fleet.workflows.faults import BadWorkflow, Document, Fault, Place
+from fleet.workflows.faults import BadWorkflow, Document, Fault, FilePosition
 from fleet.workflows.reading.tree import Malformed
 
 if TYPE_CHECKING:
-    from fleet.workflows.reading.tree import Tree
+    from fleet.workflows.reading.tree import DataTree
 
 LARGEST = 1024 * 1024
 READERS = {
@@ -26,7 +32,7 @@ READERS = {
 class Reader(Protocol):
     """The interface of each format's module."""
 
-    def read(self, text: str) -> Tree:
+    def read(self, text: str) -> DataTree:
         """Return the data in a text, with places. Raises Malformed."""
 
 
@@ -58,4 +64,4 @@ def _text(path: str) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8", "replace").split("\n")
-        raise Malformed("not UTF-8 text", Place(len(before), len(before[-1]) + 1)) from error
+        raise Malformed("not UTF-8 text", FilePosition(len(before), len(before[-1]) + 1)) from error

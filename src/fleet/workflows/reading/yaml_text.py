@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from fleet.workflows.faults import Path, Place
-from fleet.workflows.reading.tree import DEEPEST, MOST_VALUES, Malformed, Tree, inner
+from fleet.workflows.faults import FilePosition, Path
+from fleet.workflows.reading.tree import DEEPEST, MOST_VALUES, DataTree, Malformed, inner
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 #: YAML 1.2's core words: `no` is a text, `0123` a number, `1:30` a text.
@@ -18,16 +18,16 @@ _FLOAT = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]
 _TEXT_TAGS = ("!", "tag:yaml.org,2002:str")
 
 
-def read(text: str) -> Tree:
+def read(text: str) -> DataTree:
     """Return the data in a YAML text. Raises Malformed."""
-    tree = Tree(text)
+    tree = DataTree(text)
     try:
         events = yaml.parse(text, Loader=_LOADER)
         _Reader(tree, events).document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         what = " ".join(str(error.problem or error.context or "not YAML").split())
-        raise Malformed(what, _place(mark) if mark else Place(1, 1)) from error
+        raise Malformed(what, _place(mark) if mark else FilePosition(1, 1)) from error
     except yaml.YAMLError as error:
         place = tree.place(getattr(error, "position", 0) or 0)
         raise Malformed(" ".join(str(error).split())[:200], place) from error
@@ -43,7 +43,7 @@ class _Anchored:
 
 
 class _Reader:
-    def __init__(self, tree: Tree, events: Any) -> None:
+    def __init__(self, tree: DataTree, events: Any) -> None:
         self._tree = tree
         self._events = iter(events)
         self._anchors: dict[str, _Anchored] = {}
@@ -54,7 +54,7 @@ class _Reader:
             if isinstance(event, yaml.DocumentStartEvent):
                 break
         else:  # only comments
-            self._tree.value_at((), Place(1, 1))
+            self._tree.value_at((), FilePosition(1, 1))
             return
         self._tree.data = self._value(next(self._events), ())
         for event in self._events:
@@ -113,7 +113,7 @@ class _Reader:
         return anchored.data
 
 
-def _scalar(event: Any, place: Place) -> Any:
+def _scalar(event: Any, place: FilePosition) -> Any:
     if event.tag is not None and event.tag not in _TEXT_TAGS:
         raise Malformed(f"the tag {event.tag!r} is not taken", place)
     if event.tag is not None or not event.implicit[0]:
@@ -137,5 +137,5 @@ def _depth(data: Any) -> int:
     return deepest
 
 
-def _place(mark: Any) -> Place:
-    return Place(mark.line + 1, mark.column + 1)
+def _place(mark: Any) -> FilePosition:
+    return FilePosition(mark.line + 1, mark.column + 1)

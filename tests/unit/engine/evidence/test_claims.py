@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from builders import NOON
-from fleet.core.event import Event, Kind
-from fleet.engine.event_line import event_line
-from fleet.engine.evidence.claims import Claims, Ground, claims_of
-from fleet.engine.evidence.stream import Stream, stream_of
-from fleet.engine.result_file import ResultFile
+from fleet.core.event import Event, EventKind
+from fleet.proof.claims import ClaimContext, Claims, claims_of
+from fleet.proof.stream import StreamEvidence, stream_of
+from fleet.supervisor.agent_files import ResultFile
+from fleet.supervisor.task_folder import event_line
 
 CHANGED = ("src/app/parser.py", "docs/Guide.md", "old name.txt", "tests/test_parser.py")
 TRACKED = {*CHANGED, "README.md", "src/app/other.py"}
@@ -29,14 +29,14 @@ def top(tmp_path: Path) -> Path:
     return tmp_path / "w"
 
 
-def stream(*tools: dict[str, Any], text: str = "") -> Stream:
+def stream(*tools: dict[str, Any], text: str = "") -> StreamEvidence:
     """Return the stream of an agent that used these tools."""
-    events = [Event(kind=Kind.TOOL_USE, tool="Bash", tool_id=str(n), data=data) for n, data in enumerate(tools)]
+    events = [Event(kind=EventKind.TOOL_USE, tool="Bash", tool_id=str(n), data=data) for n, data in enumerate(tools)]
     return stream_of(json.dumps(event_line(event, NOON), ensure_ascii=False).encode() for event in events)
 
 
-def claimed(top: Path, said: Stream | None = None, *, tells_tools: bool = True, **result: Any) -> Claims:
-    ground = Ground(
+def claimed(top: Path, said: StreamEvidence | None = None, *, tells_tools: bool = True, **result: Any) -> Claims:
+    ground = ClaimContext(
         top=str(top),
         artifacts=str(top.parent / "artifacts"),
         started=4_000_000_000.0,
@@ -89,7 +89,7 @@ def test_temporary_file_is_no_false_claim_when_a_tool_wrote_it(top: Path) -> Non
 def test_ignored_file_is_no_false_claim_when_it_was_written(top: Path) -> None:
     (top / "build").mkdir()
     (top / "build" / "out.o").touch()
-    ground = Ground(top=str(top), artifacts="/nowhere", started=0.0)
+    ground = ClaimContext(top=str(top), artifacts="/nowhere", started=0.0)
     told = ResultFile(summary="", status="completed", files_changed=("build/out.o",))
     found = claims_of(told, ground, tracked=set, unknown=lambda _ids: [])
     assert (found.absent, found.untouched) == ((), ())
@@ -98,7 +98,7 @@ def test_ignored_file_is_no_false_claim_when_it_was_written(top: Path) -> None:
 def test_missing_artifact_is_named_also_when_claimed_by_full_path(top: Path) -> None:
     (top / "artifacts").mkdir()
     (top / "artifacts" / "report.md").touch()
-    ground = Ground(top=str(top / "work"), artifacts=str(top / "artifacts"), started=0.0)
+    ground = ClaimContext(top=str(top / "work"), artifacts=str(top / "artifacts"), started=0.0)
     claims = tuple(f"{top}/artifacts/{name}" for name in ("report.md", "report.pdf"))
     told = ResultFile(summary="", status="completed", files_changed=(*claims, "/elsewhere/report.pdf", "../x", "."))
     found = claims_of(told, ground, tracked=set, unknown=lambda _ids: [])
@@ -152,13 +152,13 @@ def test_claimed_tests_are_accepted_when_the_stream_hides_commands(top: Path) ->
     assert claimed(top, stream({"command": "ls"}), tests=tests, tells_tools=False).unseen == ()
     assert claimed(top, stream({"command": "ls"}, {}), tests=tests).unseen == (), "a tool without its input"
     assert claimed(top, stream({"command": "ls"}).replace(whole=False), tests=tests).unseen == ()
-    others = Event(kind=Kind.TOOL_USE, tool="Task", data={"prompt": "test it"})
+    others = Event(kind=EventKind.TOOL_USE, tool="Task", data={"prompt": "test it"})
     asked = stream_of([json.dumps(event_line(others, NOON)).encode()])
     assert claimed(top, asked, tests=tests).unseen == ()
 
 
 def test_no_claims_are_recorded_without_a_result(top: Path) -> None:
-    ground = Ground(top=str(top), artifacts="/nowhere", started=0.0)
+    ground = ClaimContext(top=str(top), artifacts="/nowhere", started=0.0)
     assert claims_of(None, ground, tracked=set, unknown=lambda _ids: []) == Claims()
     many = claimed(top, files_changed=tuple(f"ghost-{number}-{'x' * 1000}" for number in range(5_000)))
     piece = many.piece()

@@ -4,12 +4,12 @@ import functools
 from datetime import UTC, datetime
 from typing import Any
 
-from fleet.core.event import Event, Kind
+from fleet.core.event import Event, EventKind
 from fleet.core.jsontext import encode
 from fleet.core.workspace import Workspace
-from fleet.engine.scope.bounds import Bounds, bounds_of
-from fleet.engine.scope.lookout import Lookout, Seen
 from fleet.home import Home
+from fleet.proof.scope.bounds import WriteBounds, bounds_of
+from fleet.proof.scope.lookout import Lookout, ScopeFindings
 
 USER = "/home/me"
 TOP = f"{USER}/project"
@@ -26,7 +26,7 @@ ENV = {
 
 
 @functools.cache
-def worktree_bounds() -> Bounds:
+def worktree_bounds() -> WriteBounds:
     """Return the bounds of a run in a worktree, with the facts that a real repository would add."""
     admin = f"{TOP}/.git/worktrees/fix-login"
     space = Workspace(
@@ -43,9 +43,9 @@ def worktree_bounds() -> Bounds:
 
 def use(line: str = "", tool: str = "Bash", call: str = "1", **data: Any) -> Event:
     """Return the event of a tool call. With only a line, the tool is a shell."""
-    return Event(kind=Kind.TOOL_USE, tool=tool, tool_id=call, data=data or {"command": line})
+    return Event(kind=EventKind.TOOL_USE, tool=tool, tool_id=call, data=data or {"command": line})
 
 
-def seen(*events: Event, bounds: Bounds | None = None) -> Seen:
+def seen(*events: Event, bounds: WriteBounds | None = None) -> ScopeFindings:
     """Return the report of a lookout on these events."""
     return Lookout(bounds or worktree_bounds()).look(events)

@@ -7,9 +7,9 @@ import pytest
 
 from fleet.core.jsontext import encode
 from fleet.core.workspace import Workspace
-from fleet.engine.scope import bounds as scope
-from fleet.engine.scope.bounds import DELETES, DOUBTFUL, FINE, MAKES, SURE, WRITES, Bounds, bounds_of
 from fleet.home import Home
+from fleet.proof.scope import bounds as scope
+from fleet.proof.scope.bounds import DELETES, DOUBTFUL, FINE, MAKES, SURE, WRITES, WriteBounds, bounds_of
 from repositories import run_git
 from workplaces import Place
 
@@ -37,7 +37,7 @@ class Ground:
             notes=encode({"admin": added.admin}),
         )
 
-    def bounds(self) -> Bounds:
+    def bounds(self) -> WriteBounds:
         return bounds_of(self.home, self.task, self.tree, self.space, self.env)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleet.engine.scope.paths import MOST, strays
+from fleet.core.globs import MOST, strays
 
 CASES = [
     # changed, allow, protect, the reported files

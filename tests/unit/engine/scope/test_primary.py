@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from fleet.core.jsontext import decode, encode
-from fleet.engine.scope import planting, primary
+from fleet.git.repository import find_repository
+from fleet.git.view import View
 from fleet.home import Home
-from fleet.workspaces.repository import find_repository
-from fleet.workspaces.view import View
+from fleet.proof.scope import planting, primary
 from repositories import commit, make_repository, run_git
 from workplaces import Place
 

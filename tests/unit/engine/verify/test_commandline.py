@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleet.engine.verify.commandline import named_by
+from fleet.proof.verify.commandline import named_by
 
 SCRIPTS = {
     "./verify.sh": {"verify.sh"},

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleet.engine.verify.counts import Count, counted, doubts
+from fleet.proof.verify.counts import Count, counted, doubts
 
 UNITTEST = "...\n----------------------------------------------------------------------\nRan 3 tests in 0.001s\n\n"
 GO = "ok  \texample.invalid/a\t0.004s\nok  \texample.invalid/b\t(cached)\n"

@@ -2,27 +2,27 @@
 
 import pytest
 
-from fleet.config.proof_sections import RUNNERS, TESTS
-from fleet.engine.verify.judges import Judged, Wants, judged
-from fleet.workspaces.changes import Change, Entry
+from fleet.git.diffs import PathChange, TreeEntry
+from fleet.proof.verify.judges import JudgedChanges, Wants, judged
+from fleet.settings.project_sections import RUNNERS, TESTS
 
 FILE, LINK = "100644", "120000"
 
 
 def judge(
     before: dict[str, str], after: dict[str, str], command: str = "pytest", protect: tuple[str, ...] = ()
-) -> Judged:
+) -> JudgedChanges:
     """Judge the change from some files to others. A text that begins with `->` is a link."""
     changes = [
-        Change(path, _entry(before.get(path)), _entry(after.get(path)))
+        PathChange(path, _entry(before.get(path)), _entry(after.get(path)))
         for path in sorted({*before, *after})
         if before.get(path) != after.get(path)
     ]
     return judged(Wants(command, protect, (*TESTS, *RUNNERS)), changes, lambda entry: entry.id.encode())
 
 
-def _entry(text: str | None) -> Entry | None:
-    return None if text is None else Entry(LINK if text.startswith("->") else FILE, text)
+def _entry(text: str | None) -> TreeEntry | None:
+    return None if text is None else TreeEntry(LINK if text.startswith("->") else FILE, text)
 
 
 TEST = "def test_a():\n    assert 1\n"
@@ -165,6 +165,6 @@ def test_hostile_text_is_parsed_quickly() -> None:
 
 def test_unreadably_large_file_is_contested_when_it_judges() -> None:
     names = ("tests/test_a.py", "pyproject.toml", "src/a.py")
-    changes = [Change(name, None, Entry(FILE, "x")) for name in names]
+    changes = [PathChange(name, None, TreeEntry(FILE, "x")) for name in names]
     found = judged(Wants("pytest", (), TESTS), changes, lambda _: None)
     assert set(found.contested) == {"tests/test_a.py", "pyproject.toml"}

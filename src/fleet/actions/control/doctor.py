@@ -1,0 +1,303 @@
+"""Checks of a home and its machine, each with a remedy."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleet.actions.control.hosts import is_served
+from fleet.actions.control.settings import validate
+from fleet.actions.control.supervisor import why_stopped
+from fleet.actions.worktrees.repair import gone_repositories
+from fleet.actions.worktrees.strays import fact, remedy, strays
+from fleet.assembly import open_fleet, open_launcher, require, terminal_version
+from fleet.core.errors import FleetError, HomeRefused, QueueMoved
+from fleet.core.filter import READY, Filter
+from fleet.core.task import Status
+from fleet.git.repository import RepositoryGone
+from fleet.home import quoted, refuse_file_system
+from fleet.settings import load, price_table
+from fleet.supervisor.admission_inputs import NOT_INSTALLED, free_disk_mb, free_memory_mb, unusable
+from fleet.supervisor.give_back import waiting
+from fleet.supervisor.lock import PAUSED, holder, left_by
+from fleet.supervisor.room import lack_of_room
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from fleet.assembly import Fleet
+    from fleet.home import Home
+    from fleet.settings import Settings
+
+
+Found = tuple[str, str, str, str]
+START = "`fleet run start` starts one."
+SETTLING = timedelta(seconds=30)  # a newly claimed task has no run yet
+SHOWN = 5
+INSTALL = "install it, or name its place: `fleet config set coders.NAME.program=/path/to/it`."
+WEAK = "weak"  # as reported by the launcher port
+
+
+def supervisor(home: Home) -> Iterator[Found]:
+    """Check that a supervisor runs and is not suspended."""
+    note = holder(home)
+    if note is None:
+        if why := why_stopped(home):
+            yield "supervisor", "wrong", why, f"{START} Agents it left go on and are adopted."
+            return
+        left = left_by(home).get("pid")  # a supervisor that exits on its own leaves no pid
+        fact = f"the last one (pid {left}) ended without a word" if left else "none runs"
+        yield "supervisor", "warning", fact, f"{START} Agents it left go on and are adopted." if left else START
+        return
+    pid = note.get("pid")
+    if pid and _is_stopped(int(pid)):
+        yield "supervisor", "wrong", f"pid {pid} is stopped and does nothing", f"`kill -CONT {pid}` lets it go on."
+    else:
+        yield "supervisor", "ok", f"pid {pid or '?'}, since {note.get('since', '?')}", ""
+
+
+def wake_pipe(home: Home) -> Iterator[Found]:
+    """Check that new work wakes the supervisor at once."""
+    path = home.wake_pipe
+    if holder(home) is None:
+        yield "wake pipe", "ok", "nobody to wake", ""
+        return
+    remedy = "`fleet run restart` makes it anew; until then work is found by polling."
+    try:
+        if not stat.S_ISFIFO(os.lstat(path).st_mode):
+            yield "wake pipe", "wrong", f"{path} is not a pipe", remedy
+            return
+        os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+    except OSError as error:
+        yield "wake pipe", "wrong", f"{path}: {error.strerror}", remedy
+    else:
+        yield "wake pipe", "ok", "the supervisor listens", ""
+
+
+def containment() -> Iterator[Found]:
+    """Report how well agents are contained. The launcher judges this, so that a run reports the same."""
+    found = open_launcher().containment
+    if found != WEAK:
+        yield "containment", "ok", found, ""
+        return
+    fact = "no PID namespaces here: agents are held by subreaper and environment mark, which a hostile one can escape"
+    yield "containment", "warning", fact, "install util-linux (unshare) and allow user namespaces."
+
+
+def tasks(fleet: Fleet) -> Iterator[Found]:
+    """Check for expired claims, work without an agent, and ready tasks without a supervisor."""
+    now = fleet.store.now()
+    supervised = holder(fleet.home) is not None or is_served(fleet)
+    held = fleet.store.tasks.find(Filter(statuses=(Status.IN_PROGRESS,)), sort="id")
+    expired = [task.id for task in held if task.claim_expires_at is not None and task.claim_expires_at < now]
+    live = {run.task_id for run in fleet.store.runs.live()}
+    idle = [task.id for task in held if task.is_supervised and task.id not in live | set(expired)]
+    idle = [key for key in idle if now - fleet.store.tasks.get(key).updated_at > SETTLING]
+    back = "a running supervisor gives them back by itself" + ("" if supervised else f"; {START}")
+    if expired:
+        yield "claims", "wrong", f"expired: {_some(expired)}", back
+    if idle:
+        yield "claims", "wrong", f"in progress without a live run: {_some(idle)}", back
+    if not expired and not idle:
+        yield "claims", "ok", f"{len(held)} tasks in progress, {len(live)} agents at work", ""
+    for stray in strays(fleet):
+        yield "agents", "wrong", fact(stray), f"{remedy(fleet)}."
+    for place, number in gone_repositories(fleet).items():
+        error = RepositoryGone(place)
+        yield "repository", "wrong", f"{error}; {number} tasks need it", error.hint
+    yield from _given_back(fleet)
+    ready = fleet.store.tasks.count(READY)[""]
+    if fleet.store.was_moved():
+        moved = QueueMoved()
+        yield "queue", "wrong", str(moved), moved.hint
+    elif ready and not supervised:
+        yield "queue", "wrong", f"{ready} ready, and no supervisor runs", START
+    elif PAUSED in fleet.store.config.all():
+        yield "queue", "warning", f"paused since {fleet.store.config.all()[PAUSED]}", "`fleet resume` goes on."
+    else:
+        yield "queue", "ok", f"{ready} ready", ""
+
+
+def _given_back(fleet: Fleet) -> Iterator[Found]:
+    """Report tasks that could not be started. A missing program is wrong; other causes end without help."""
+    groups: dict[str, list[str]] = {}
+    for task in waiting(fleet.store):
+        groups.setdefault(task.reason, []).append(task.id)
+    for reason, ids in groups.items():
+        is_wrong = NOT_INSTALLED in reason
+        remedy = INSTALL if is_wrong else "fleet tries again by itself; `fleet log` shows each try."
+        yield "waiting", "wrong" if is_wrong else "warning", f"{_some(ids)}: {reason}", remedy
+
+
+def _some(ids: list[str]) -> str:
+    return ", ".join(ids[:SHOWN]) + (f" and {len(ids) - SHOWN} more" if len(ids) > SHOWN else "")
+
+
+def _is_stopped(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            return file.read(4096).rpartition(") ")[2][:1] in ("T", "t")
+    except OSError:
+        return False
+
+
+OK, WARNING, WRONG = "ok", "warning", "wrong"
+
+
+class Check(NamedTuple):
+    """The result of one check."""
+
+    name: str
+    state: str  # ok, warning or wrong
+    fact: str
+    remedy: str = ""
+
+
+def examine(home: Home, *, cwd: str) -> list[Check]:
+    """Run all checks. A check that fails to run is reported as wrong; its exception is not raised."""
+    checks = list(_guarded("home", lambda: _home(home)))
+    if any(check.state == WRONG for check in checks):
+        return [
+            *checks,
+            *_guarded("supervisor", lambda: _made(supervisor(home))),
+            *_guarded("git", _git),
+        ]
+    parts: list[tuple[str, Callable[[], Iterator[Check]]]] = [
+        ("database", lambda: _made(_database(home))),
+        ("settings", lambda: _settings(home, cwd)),
+        ("supervisor", lambda: _made(supervisor(home))),
+        ("wake pipe", lambda: _made(wake_pipe(home))),
+        ("machine", lambda: _machine(home)),
+        ("git", _git),
+        ("tmux", _tmux),
+        ("containment", lambda: _made(containment())),
+        ("coders", lambda: _coders(home)),
+        ("prices", _prices),
+        ("tasks", lambda: _tasks(home)),
+    ]
+    return [*checks, *(check for name, part in parts for check in _guarded(name, part))]
+
+
+def _guarded(name: str, part: Callable[[], Iterator[Check]]) -> Iterator[Check]:
+    try:
+        yield from part()
+    except FleetError as error:
+        yield Check(name, WRONG, str(error), error.hint)
+    except OSError as error:
+        yield Check(name, WRONG, f"cannot be looked at: {error}", "look at the modes of the home's files.")
+
+
+def _made(found: Iterator[tuple[str, str, str, str]]) -> Iterator[Check]:
+    return (Check(*each) for each in found)
+
+
+def _home(home: Home) -> Iterator[Check]:
+    require(home)
+    mode = stat.S_IMODE(os.stat(home.root).st_mode)  # noqa: PTH116 - paths of the home are strings
+    if mode & 0o077:
+        yield Check("home", WARNING, f"{home.root} has mode {mode:04o}: others can read it", _chmod("700", home.root))
+    else:
+        yield Check("home", OK, home.root)
+    elsewhere = [] if home.names_queue(os.environ) and not os.path.lexists(home.database) else [home.database]
+    for path in (*elsewhere, home.settings, home.tasks, home.logging, home.bin):
+        if not os.path.lexists(path):
+            yield Check("home", WARNING, f"{path} is missing", "`fleet init` mends the home.")
+        elif not os.path.exists(path):  # noqa: PTH110
+            yield Check("home", WARNING, f"{path} is a link that leads nowhere", "mount its disk, or put it right.")
+        elif os.stat(path, follow_symlinks=True).st_mode & 0o077:  # noqa: PTH116
+            yield Check("home", WARNING, f"{path} can be used by others", _chmod("go-rwx", path))
+    try:
+        refuse_file_system(home.root)
+    except HomeRefused as error:
+        yield Check("file system", WRONG, str(error), error.hint)
+    else:
+        yield Check("file system", OK, "one that SQLite can be trusted with")
+
+
+def _settings(home: Home, cwd: str) -> Iterator[Check]:
+    report = validate(home, cwd=cwd, env=os.environ)
+    for problem in report.problems:
+        yield Check("settings", WRONG, problem.message, problem.hint or "`fleet config edit` opens the file.")
+    for note in report.notes:
+        yield Check("settings", WARNING, note, "`fleet config --show-origin` tells where each value comes from.")
+    if not report.problems:
+        yield Check("settings", OK, ", ".join(report.files) or "no file: the defaults hold")
+
+
+def _machine(home: Home) -> Iterator[Check]:
+    floors = load(home, env={}, lenient=True).supervisor
+    if lack := lack_of_room(home.root, home.tasks, home.worktrees):
+        yield Check("disk", WRONG, lack, "make room or mount it for writing; until then nothing is started.")
+    for name, free, least, key in (
+        ("disk", free_disk_mb(home.root), floors.min_free_disk_mb, "min_free_disk_mb"),
+        ("memory", free_memory_mb(), floors.min_free_memory_mb, "min_free_memory_mb"),
+    ):
+        if free is None:
+            yield Check(name, OK, "this system does not tell how much is free")
+        elif free < least:
+            remedy = f"make room, or lower supervisor.{key}; until then nothing is started."
+            yield Check(name, WRONG, f"{free:.0f} MB are free, {least} are the least", remedy)
+        else:
+            yield Check(name, OK, f"{free:.0f} MB are free")
+
+
+def _git() -> Iterator[Check]:
+    found = shutil.which("git")
+    if found:
+        yield Check("git", OK, found)
+    else:
+        yield Check("git", WRONG, "there is no git on PATH", "install git.")
+
+
+def _tmux() -> Iterator[Check]:
+    found = terminal_version()
+    if found:
+        yield Check("tmux", OK, found)
+    else:
+        yield Check("tmux", WARNING, "there is no tmux on PATH: agents run headless", "install tmux for terminals.")
+
+
+def _coders(home: Home) -> Iterator[Check]:
+    settings: Settings = load(home, env={}, lenient=True)
+    with open_fleet(home) as fleet:
+        waiting = {name for name in fleet.store.claims.waiting_coders() if name}
+    for name in sorted({settings.coder, *settings.coders, *waiting}):
+        fault = unusable(name, settings, home)
+        needed = name == settings.coder or name in waiting
+        if not fault:
+            yield Check("coder", OK, name)
+        else:
+            remedy = "install it, or choose another: `fleet config set coder=…`; its tasks wait until then."
+            yield Check("coder", WRONG if needed else WARNING, fault, remedy)
+
+
+def _prices() -> Iterator[Check]:
+    today = datetime.now(UTC).date()
+    is_old = (today - price_table.made_on()).days >= price_table.OLD_DAYS
+    remedy = "update fleet, or set [prices]." if is_old else ""
+    yield Check("prices", WARNING if is_old else OK, price_table.described(today), remedy)
+
+
+def _tasks(home: Home) -> Iterator[Check]:
+    with open_fleet(home) as fleet:
+        yield from _made(tasks(fleet))
+
+
+def _chmod(mode: str, path: str) -> str:
+    return f"`chmod {mode} {quoted(path)}`."
+
+
+def _database(home: Home) -> Iterator[tuple[str, str, str, str]]:
+    """Check that the database opens with a known schema, and report its own health."""
+    try:
+        fleet = open_fleet(home)
+    except FleetError as error:
+        yield "schema", "wrong", str(error), error.hint
+        return
+    with fleet:
+        yield "schema", "ok", "the one this fleet knows", ""
+        for vital in fleet.store.health():
+            yield vital.name, vital.state, vital.fact, vital.remedy

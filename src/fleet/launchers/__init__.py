@@ -1,1 +1,0 @@
-"""Launchers: the ways to start agents, one file each."""

@@ -1,0 +1,71 @@
+"""`task.json`: a copy of a task for users, who may change its directory, coder and model there between runs.
+
+Each editable field has a mark of the value that fleet wrote, so that a change is recognized.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleet.core import checks
+from fleet.core.ids import sha256
+
+if TYPE_CHECKING:
+    from typing import Any
+
+EDITABLE = ("cwd", "coder", "model")
+MARKS = "as_written"
+
+
+class Edits(NamedTuple):
+    """The changes of a user in `task.json`, and the reason if they are not used."""
+
+    fields: dict[str, str]
+    problem: str = ""
+
+
+def with_marks(copy: dict[str, Any]) -> dict[str, Any]:
+    """Return a copy of a task with a mark of each editable field.
+
+    Marks survive a search and replace of a value or of text that looks like the field.
+    """
+    marked = [name for name in EDITABLE if isinstance(copy.get(name), str)]
+    return {**copy, MARKS: " ".join(f"{name}={_mark(copy[name])}" for name in marked)}
+
+
+def parse_edits(data: bytes) -> dict[str, str]:
+    """Return the fields of a `task.json` that differ from what fleet wrote. Raises ValueError, BadInput."""
+    try:
+        told = json.loads(data.decode("utf-8"))
+        marks = _marks(told.get(MARKS))
+        named = {name: "" if told[name] is None else told[name] for name in EDITABLE if name in told}
+        return {name: _checked(name, value) for name, value in named.items() if not _is_written(value, marks.get(name))}
+    except (TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"it does not hold a task: {error}") from error
+
+
+def _marks(told: Any) -> dict[str, Any]:
+    """Return the mark of each field. Earlier versions wrote an object."""
+    if isinstance(told, str):
+        return dict(word.split("=", 1) for word in told.split() if "=" in word)
+    return told or {}
+
+
+def _is_written(value: Any, mark: Any) -> bool:
+    """Return True if fleet wrote this value. Earlier versions wrote the value itself as the mark."""
+    return bool(value == (mark or "")) or (isinstance(value, str) and _mark(value) == mark)
+
+
+def _mark(value: str) -> str:
+    return sha256(value.encode("utf-8", "replace"))[:16]
+
+
+def _checked(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"its {name} is not text")
+    checks.line(name, value, longest=4096)
+    value.encode("utf-8")
+    if name == "cwd" and value and not value.startswith("/"):
+        raise ValueError("its cwd is not an absolute path")
+    return value
