@@ -85,7 +85,7 @@ def init(
 
 
 def _queue(said: str | None) -> str | None:
-    """Return the queue that `--queue` names: a word, or a connection string. Raises Usage for a password.
+    """Return the queue that `--queue` names: a word, or a connection string. Raises UsageError for a password.
 
     Other users can read the command line in the list of processes. For `postgresql`, the connection string with its
     password comes from FLEET_QUEUE, a prompt or stdin.

@@ -88,7 +88,7 @@ def merge(names: tuple[str, ...], sure: bool, all_projects: bool, as_json: bool,
 def _asked(fleet: Fleet, chosen: Chosen, terms: MergeOptions, *, sure: bool) -> MergeOptions:
     """Ask the user at the terminal, and return the terms that follow from the answer.
 
-    Raises Usage, and Exit if refused.
+    Raises UsageError, and Exit if refused.
     """
     several = [key for key in chosen.ids if key not in chosen.exact]
     if several and not sure and not is_sure(fleet, chosen.fitting, "merge", ", ".join(chosen.ids)):

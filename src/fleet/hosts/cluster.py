@@ -103,13 +103,13 @@ class Cluster(Protocol):
     async def fetch_task(self, task: Task, folder: TaskFolder) -> None:
         """Fetch the repository, branch and artifacts of a task that other hosts may have worked on.
 
-        Raises NotNow, NotReady, FleetError.
+        Raises RetryLater, NotReady, FleetError.
         """
 
     def branch_tip(self, task: Task, branch: str, commit: str) -> str:
         """Return the tip of a branch that another task left at `commit` in the repository of `task`.
 
-        Waits for the remote. Raises FleetError, NotNow.
+        Waits for the remote. Raises FleetError, RetryLater.
         """
 
     def describe_place(self, task: Task, repository: Repository) -> dict[str, Any]:

@@ -45,7 +45,7 @@ BACKOFF = Backoff()
 async def fetch_task(context: Context, task: Task, folder: TaskFolder) -> None:
     """Fetch everything that a task's worktree is made from, and what its last agent left.
 
-    Raises NotNow, NotReady, FleetError.
+    Raises RetryLater, NotReady, FleetError.
     """
     store = context.store
     known = await store.call(store.workspaces.get, task.id)
@@ -76,7 +76,7 @@ async def fetch_task(context: Context, task: Task, folder: TaskFolder) -> None:
 def branch_tip(home: Home, task: Task, branch: str, commit: str) -> str:
     """Return the tip of a branch that another task left at `commit`, perhaps on another host.
 
-    Raises FleetError, and NotNow while the remote is unreachable or does not have the branch yet.
+    Raises FleetError, and RetryLater while the remote is unreachable or does not have the branch yet.
     """
     here = mirror.repository_at(home, task.repo, task.remote, commit)
     if os.path.isdir(here.common):  # noqa: PTH112
@@ -108,7 +108,7 @@ def _left_behind(store: Store, task_id: str) -> list[Workspace]:
 
 
 async def _take_over(context: Context, known: Workspace) -> None:
-    """Take over a task from a host that is gone. Raises NotNow while the host may still push its work."""
+    """Take over a task from a host that is gone. Raises RetryLater while the host may still push its work."""
     store = context.store
     rows = await store.call(store.hosts.all)
     host = next((row for row in rows if row.id == known.host), None)

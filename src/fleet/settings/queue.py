@@ -54,7 +54,7 @@ def kind_of(name: str) -> str:
 
 
 def refuse_password(said: str, *, hint: str) -> None:
-    """Raise Usage if a connection string from the command line contains a password or an equivalent secret."""
+    """Raise UsageError if a connection string from the command line contains a password or an equivalent secret."""
     from urllib.parse import unquote
 
     words = said.partition("?")[2].replace("?", "&").split("&")

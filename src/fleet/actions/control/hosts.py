@@ -110,13 +110,13 @@ def in_names(fleet: Fleet, words: Sequence[str]) -> list[str]:
 
 
 def drain(fleet: Fleet, name: str, *, caller: Caller | None = None) -> HostView:
-    """Stop a host from taking more work. Its current tasks continue. Raises Usage if the host is unknown."""
+    """Stop a host from taking more work. Its current tasks continue. Raises UsageError if the host is unknown."""
     refuse_agents(caller, "drain hosts")
     return _set(fleet, name, drained=True)
 
 
 def undrain(fleet: Fleet, name: str, *, caller: Caller | None = None) -> HostView:
-    """Let a host take work again. Raises Usage if the host is unknown."""
+    """Let a host take work again. Raises UsageError if the host is unknown."""
     refuse_agents(caller, "undrain hosts")
     return _set(fleet, name, drained=False)
 
@@ -124,7 +124,7 @@ def undrain(fleet: Fleet, name: str, *, caller: Caller | None = None) -> HostVie
 def forget(fleet: Fleet, name: str, *, caller: Caller | None = None) -> Host:
     """Remove a host from the list.
 
-    Raises IllegalMove if the host is at work or holds tasks. Raises Usage if the host is unknown.
+    Raises IllegalMove if the host is at work or holds tasks. Raises UsageError if the host is unknown.
     """
     refuse_agents(caller, "forget hosts")
     with fleet.store.atomic():

@@ -51,7 +51,7 @@ class MergeItem(Record):
 
 
 def choose(fleet: Fleet, names: Iterable[str], scope: NameScope) -> Chosen:
-    """Return the tasks selected by IDs, branches, batches or globs. Raises TaskNotFound and Usage."""
+    """Return the tasks selected by IDs, branches, batches or globs. Raises TaskNotFound and UsageError."""
     ids: dict[str, None] = {}
     fitting: dict[str, None] = {}
     exact: set[str] = set()
@@ -67,14 +67,14 @@ def choose(fleet: Fleet, names: Iterable[str], scope: NameScope) -> Chosen:
 
 
 def items_of(fleet: Fleet, task_ids: Sequence[str]) -> list[Task]:
-    """Return the tasks, oldest first. Raises Usage if there are too many to merge at once."""
+    """Return the tasks, oldest first. Raises UsageError if there are too many to merge at once."""
     if len(task_ids) > MOST:
         raise UsageError(f"{len(task_ids)} tasks are too many to merge at once", hint=f"{MOST} are the most.")
     return fleet.store.tasks.find(Filter(ids=tuple(task_ids)), sort="oldest")
 
 
 def repository_of(fleet: Fleet, tasks: Sequence[Task]) -> Repository:
-    """Return the repository of all tasks. Raises Usage if there are several, and FleetError if there is none."""
+    """Return the repository of all tasks. Raises UsageError if there are several, and FleetError if there is none."""
     found: dict[str, Repository] = {}
     for task in tasks:
         space = workspace_here(fleet, task)

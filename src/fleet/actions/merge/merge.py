@@ -53,7 +53,7 @@ def merge(
 
     The result gives a reason for each task left out.
 
-    `exact` has the tasks that were named individually. Raises FleetError, Usage and AnotherMerge; nothing has moved
+    `exact` has the tasks that were named individually. Raises FleetError, UsageError, AnotherMerge; nothing has moved
     then.
     """
     refuse_agents(caller, "merge branches")

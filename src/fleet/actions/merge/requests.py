@@ -187,7 +187,7 @@ def request(
 ) -> PullRequest:
     """Push a task's branch and open its request, or comment on the open one.
 
-    Raises TaskNotFound, Usage, BadInput, FleetError, and IllegalMove if the task is being worked on.
+    Raises TaskNotFound, UsageError, BadInput, FleetError, and IllegalMove if the task is being worked on.
     """
     refuse_agents(caller, "open pull requests")
     made = prepare(fleet, find_task(fleet, name, scope=scope, exact=True), wish)

@@ -96,8 +96,8 @@ def find_candidates(
 ) -> Field:
     """Find candidates by name: a batch, tasks, globs over both, or branches of the directory's repository.
 
-    Leaves out tasks whose agents are still working, unless `at_work` is True. Raises TaskNotFound. Raises Usage if the
-    candidates are in several repositories, and FleetError if none is left.
+    Leaves out tasks whose agents are still working, unless `at_work` is True. Raises TaskNotFound. Raises UsageError if
+    the candidates are in several repositories, and FleetError if none is left.
     """
     named: dict[str, Task | str] = {}  # in the order given
     for name in names:
@@ -152,7 +152,7 @@ class _Gathering:
             self._add_task(named)
 
     def field(self) -> Field:
-        """Return all candidates. Raises Usage and FleetError."""
+        """Return all candidates. Raises UsageError and FleetError."""
         if len({common for common, _ in self._made}) > 1:
             raise UsageError("these are branches of several repositories", hint="name those of one.")
         if not self._made:

@@ -72,7 +72,7 @@ def compare(
 ) -> BranchComparison:
     """Compare two branches of one repository. The difference is a summary per file, or a full diff if `patch` is True.
 
-    Raises the errors of `find_candidates`. Raises Usage if the names do not select exactly two branches.
+    Raises the errors of `find_candidates`. Raises UsageError if the names do not select exactly two branches.
     """
     field = find_candidates(fleet, names, scope=scope, directory=directory, at_work=True)
     if len(field.candidates) != 2:

@@ -75,7 +75,7 @@ class Pick(NamedTuple):
 def plan_for(fleet: Fleet, field: Field, command: str = "") -> VerificationPlan:
     """Return the plan for the candidates: the given command, else the command that all of them share.
 
-    Raises Usage if the candidates use different verify commands.
+    Raises UsageError if the candidates use different verify commands.
     """
     settings = settings_in(fleet.home, fleet.store, field.view.repository.top)
     if command:

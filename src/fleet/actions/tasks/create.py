@@ -83,7 +83,7 @@ def create(
 ) -> CreatedTasks:
     """Create a task for each wish in a directory's repository, all or none, and wake the supervisor.
 
-    Raises Usage, BranchTaken and NoRepository. Raises FleetError if the project's commands are not trusted.
+    Raises UsageError, BranchTaken and NoRepository. Raises FleetError if the project's commands are not trusted.
     """
     repository = find_repository(directory)
     settings = settings_in(fleet.home, fleet.store, repository.top)
@@ -140,7 +140,7 @@ def batch_name(origin: str, now: datetime) -> str:
 
 
 def fanout(count: int, prefix: str, prompt: str, agents: str, coder: str, model: str) -> list[AgentRequest]:
-    """Return one wish per agent, all with the same prompt. Raises Usage.
+    """Return one wish per agent, all with the same prompt. Raises UsageError.
 
     `agents` spreads the prompt over coders, such as `claude:2,codex:1`.
     """
@@ -160,7 +160,7 @@ def fanout(count: int, prefix: str, prompt: str, agents: str, coder: str, model:
 
 
 def multi(pairs: list[str], coder: str, model: str) -> list[AgentRequest]:
-    """Return agents parsed from `branch:prompt` pairs. Raises Usage."""
+    """Return agents parsed from `branch:prompt` pairs. Raises UsageError."""
     wishes = []
     for pair in pairs:
         branch, colon, prompt = pair.partition(":")
@@ -185,7 +185,7 @@ def _spread(agents: str) -> list[str]:
 
 
 def check_names(wishes: list[AgentRequest]) -> None:
-    """Raise Usage for an invalid branch name, a duplicate, or a name that is a folder of another name."""
+    """Raise UsageError for an invalid branch name, a duplicate, or a name that is a folder of another name."""
     with _typed():
         for wish in wishes:
             names.check_branch(wish.branch)

@@ -97,7 +97,7 @@ def prompt(
 ) -> MessageStatus:
     """Store a message for a task's agent and have it delivered. Reopen a blocked task that has no open question.
 
-    Raises TaskNotFound, Usage, BadInput, and IllegalMove if the task is closed.
+    Raises TaskNotFound, UsageError, BadInput, and IllegalMove if the task is closed.
     """
     refuse_agents(caller, "tell other agents what to do")
     text, key = checked(text), find_task(fleet, name, scope=scope)
@@ -118,7 +118,7 @@ def interrupt(
 ) -> MessageStatus:
     """Interrupt a running agent, with a message, or until another message arrives.
 
-    Raises TaskNotFound, Usage, BadInput, and IllegalMove if the task is not running.
+    Raises TaskNotFound, UsageError, BadInput, and IllegalMove if the task is not running.
     """
     refuse_agents(caller, "interrupt other agents")
     text, key = checked(text) if text else "", find_task(fleet, name, scope=scope, exact=True)

@@ -66,8 +66,8 @@ def find_tasks(
 
     A name is an exact id, a branch, an id without its prefix, a unique part of an id, or a glob. With `exact`, only
     whole ids and branches count, for commands that stop, remove, merge or close. A glob matches only tasks in `among`;
-    its matches are sorted by branch. Raises TaskNotFound, Usage if a name is ambiguous, and FleetError if a glob fits
-    nothing.
+    its matches are sorted by branch. Raises TaskNotFound, UsageError if a name is ambiguous, and FleetError if a glob
+    fits nothing.
     """
     found: dict[str, None] = {}
     for name in names:
@@ -95,7 +95,7 @@ def find_exactly(
 def find_task(fleet: Fleet, name: str, *, scope: NameScope = ANYWHERE, exact: bool = False) -> str:
     """Return the id of the one task that a name means.
 
-    Raises the errors of `find_tasks`, and Usage if it fits several.
+    Raises the errors of `find_tasks`, and UsageError if it fits several.
     """
     found = find_tasks(fleet, [name], scope=scope, exact=exact)
     if len(found) > 1:
@@ -163,8 +163,8 @@ def _by_id(fleet: Fleet, name: str) -> list[Task]:
 def _by_branch(fleet: Fleet, branch: str, scope: NameScope) -> Task | None:
     """Return the task with this branch. Return None if no task has it.
 
-    Of several tasks in one repository, prefer the newest unfinished task, else the newest. Raises Usage if tasks of
-    several repositories have the branch.
+    Of several tasks in one repository, prefer the newest unfinished task, else the newest. Raises UsageError if tasks
+    of several repositories have the branch.
     """
     found = fleet.store.tasks.find(Filter(branch=branch, repo=scope.repo), sort="created")
     alive = [task for task in found if task.status not in OVER or task.is_supervised] or found

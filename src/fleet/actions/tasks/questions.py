@@ -86,7 +86,7 @@ def questions(fleet: Fleet, *, everything: bool = False) -> list[TaskQuestion]:
 def which(fleet: Fleet, name: str) -> TaskQuestion:
     """Return the question with this id, or the open question of the task with this id.
 
-    Raises QuestionNotFound, Usage if the task asks several, and FleetError if it asks none.
+    Raises QuestionNotFound, UsageError if the task asks several, and FleetError if it asks none.
     """
     try:
         return _with_tasks(fleet, [fleet.store.questions.get(name)])[0]
@@ -108,7 +108,7 @@ def which(fleet: Fleet, name: str) -> TaskQuestion:
 def answer(fleet: Fleet, name: str, text: str, *, by: str, caller: Caller | None = None) -> AnsweredQuestion:
     """Answer a question in Q&A.md and in the store. Reopen its task once no other question is open.
 
-    Raises QuestionNotFound, AlreadyAnswered, BadInput, Usage.
+    Raises QuestionNotFound, AlreadyAnswered, BadInput, UsageError.
     """
     refuse_agents(caller, "answer questions")
     text = _checked(text)

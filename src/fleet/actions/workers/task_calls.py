@@ -108,7 +108,7 @@ def listed(fleet: Fleet, *, statuses: tuple[str, ...] | None, text: str, limit: 
 
 
 def shown(fleet: Fleet, name: str) -> dict[str, Any]:
-    """Return everything known about a task as plain data. Raises TaskNotFound, Usage."""
+    """Return everything known about a task as plain data. Raises TaskNotFound, UsageError."""
     key = find_task(fleet, name)
     with fleet.store.snapshot():
         task = fleet.store.tasks.get(key)

@@ -164,7 +164,7 @@ def flow(fleet: Fleet, workflow_id: str) -> Flow:
 def meant(fleet: Fleet, said: str) -> Flow:
     """Return the workflow with this id, or the only one whose id starts with it.
 
-    Raises WorkflowNotFound, and Usage if several match.
+    Raises WorkflowNotFound, and UsageError if several match.
     """
     if not is_workflow(said):
         kept = fleet.store.workflows.newest(limit=MOST_LISTED)

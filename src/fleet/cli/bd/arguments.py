@@ -70,19 +70,19 @@ class Arguments:
             raise UsageError(f'invalid argument "{text}" for "--{name}" flag: not a whole number') from None
 
     def word(self, at: int, what: str) -> str:
-        """Return a positional argument. Raises Usage if it is missing."""
+        """Return a positional argument. Raises UsageError if it is missing."""
         if at < len(self.words):
             return self.words[at]
         raise UsageError(f"missing argument: {what}")
 
     def exactly(self, count: int) -> list[str]:
-        """Return the positional arguments. Raises Usage unless exactly `count` are given."""
+        """Return the positional arguments. Raises UsageError unless exactly `count` are given."""
         if len(self.words) != count:
             raise UsageError(f"accepts {count} arg(s), received {len(self.words)}")
         return self.words
 
     def at_least(self, count: int) -> list[str]:
-        """Return the positional arguments. Raises Usage if fewer than `count` are given."""
+        """Return the positional arguments. Raises UsageError if fewer than `count` are given."""
         if len(self.words) < count:
             raise UsageError(f"requires at least {count} arg(s), only received {len(self.words)}")
         return self.words
@@ -109,7 +109,7 @@ def split_verb(argv: list[str]) -> tuple[str, list[str]]:
 
 
 def parse(argv: list[str], flags: list[Flag]) -> Arguments:
-    """Parse a command line. Raises Usage for an unknown flag or a missing value."""
+    """Parse a command line. Raises UsageError for an unknown flag or a missing value."""
     known, result, rest = _by_name(flags), Arguments(), iter(argv)
     for word in rest:
         if word == "--":

@@ -99,7 +99,7 @@ def leave(session: Session, key: str, text: str, *, author: str = "") -> Comment
 
 
 def free_text(session: Session, what: str, ways: str) -> str:
-    """Return the text from the words, stdin or a file. Raises Usage unless exactly one source is given.
+    """Return the text from the words, stdin or a file. Raises UsageError unless exactly one source is given.
 
     Raises BadInput if the text is empty.
     """

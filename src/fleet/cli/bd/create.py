@@ -110,7 +110,7 @@ def _look_at_project(session: Session, task: Task) -> None:
 
 
 def title_of(arguments: Arguments) -> str:
-    """Return the title from the words or the flag. Raises Usage if both are given and differ."""
+    """Return the title from the words or the flag. Raises UsageError if both are given and differ."""
     words, flag = arguments.words, arguments.text("title")
     if len(words) > 1:
         raise UsageError(f"got {len(words)} titles, expected one", hint=f'put it in quotes: "{" ".join(words)[:80]}"')

@@ -65,7 +65,7 @@ def from_graph(session: Session) -> int:
 
 
 def check_flags(session: Session, by: str) -> None:
-    """Raise Usage for flags that apply to a single task, instead of ignoring them."""
+    """Raise UsageError for flags that apply to a single task, instead of ignoring them."""
     if session.arguments.words or session.arguments.has("title"):
         raise UsageError(f"cannot specify both title and --{by} flag")
     if session.arguments.has("file") and session.arguments.has("graph"):

@@ -120,7 +120,7 @@ def hidden_statuses(session: Session) -> tuple[str, ...]:
 
 
 def limit_of(session: Session, default: int) -> int:
-    """Return the maximum number of rows; 0 means all. Raises Usage."""
+    """Return the maximum number of rows; 0 means all. Raises UsageError."""
     limit = session.arguments.number("limit", default)
     if limit < 0:
         raise UsageError(f'invalid argument "{limit}" for "--limit" flag: 0 (all) or more')

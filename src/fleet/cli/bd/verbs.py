@@ -159,7 +159,7 @@ class Verb:
 
 
 def find_verb(name: str, rest: list[str]) -> tuple[Verb, list[str]]:
-    """Return the verb, which has one or two words, and the remaining words. Raises Usage."""
+    """Return the verb, which has one or two words, and the remaining words. Raises UsageError."""
     if name in VERBS or name in GROUPS or f"{name} add" in VERBS:
         for at, word in enumerate(rest):
             pair = ALIASES.get(f"{name} {word}", f"{name} {word}")

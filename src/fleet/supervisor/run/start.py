@@ -199,7 +199,7 @@ async def check_files(context: Context, plan: RunPlan, place: RunPlace) -> None:
 
 
 def enter(context: Context, plan: RunPlan, cwd: str) -> None:
-    """Count an agent in a directory. Raises NotNow if another agent is there and the project is exclusive."""
+    """Count an agent in a directory. Raises RetryLater if another agent is there and the project is exclusive."""
     if context.places[cwd] > 0:
         if plan.settings.project.exclusive:
             raise RetryLater(f"another agent works in {cwd}, and its project is exclusive", seconds=EXCLUSIVE_SECONDS)
@@ -208,7 +208,7 @@ def enter(context: Context, plan: RunPlan, cwd: str) -> None:
 
 
 async def choose_account(context: Context, coder: str, named: str) -> str:
-    """Take a slot of the named account, or of the first account with a free slot. Return its name. Raises NotNow."""
+    """Take a slot of the named account, or of the first with a free slot. Return its name. Raises RetryLater."""
     known = await context.store.call(context.store.accounts.all)
     found = account_slots(context.settings, coder, known, context.busy, context.now())
     fitting = [slot for slot in found if not named or slot.account == named]
@@ -397,7 +397,7 @@ def _answer_dialogs(settings: Settings, home: Home, coder: Coder, run: Run, cwd:
 
 
 def _installed_coder(context: Context, task: Task, settings: Settings) -> Coder:
-    """Return the coder of a task. Raises NotNow if its program is missing."""
+    """Return the coder of a task. Raises RetryLater if its program is missing."""
     coder = coders.load(task.coder or context.coder or settings.coder, settings)
     program = program_of(coder, settings)
     if program and not shutil.which(program, path=agent_path(context.home, task, os.environ)):

@@ -131,7 +131,7 @@ async def open_place(
 
 
 async def be_alone(folder: TaskFolder) -> None:
-    """Wait until no process of the task's earlier runs lives. Raises NotNow: two agents must never work on a task."""
+    """Wait until no process of the task's earlier runs lives, as two agents must never share it. Raises RetryLater."""
     if alive := await asyncio.to_thread(left_after_a_while, folder.path):
         raise RetryLater(f"the agent of {folder.task_id}/{alive[-1]} still lives", seconds=LIVES_SECONDS)
 
