@@ -202,7 +202,7 @@ class HeadlessLauncher(Launcher):
 
     def _command(self, folder: str, lock: int, *, apart: bool) -> list[str]:
         module, inside = ("weak", ()) if self.containment == WEAK else ("program", namespace_command() or ())
-        return [*inside, *shim_command("apart_program" if apart else module, folder, str(lock))]
+        return [*inside, *shim_command("sandboxed" if apart else module, folder, str(lock))]
 
 
 def _prepared(folder: str, spec: LaunchSpec, saying: int, spawn: "Spawn") -> None:
