@@ -39,6 +39,7 @@ retry work
 pick more-A1 --verify true
 1 pr work
 1 merge most
+1 verify most
 kill more-A1
 stats
 questions

@@ -117,7 +117,71 @@ def test_table_shows_the_best_and_why_the_others_are_not(fleet: Program, three: 
     out = fleet.ok("pick", "w-A*", "--jobs", "1")
     rows = [line for line in out.splitlines() if "w-A" in line]
     assert rows[0].startswith("→") and "w-A2" in rows[0] and "failed_verify" in rows[2] and "exit code 1" in rows[2]
-    assert out.endswith("best: w-A2; `fleet merge w-A2` takes it\n")
+    assert "tie: w-A2, w-A1; the first is first because it changes fewer lines\n" in out
+    assert out.endswith("best: w-A2; `fleet merge w-A2` verifies it on main and merges it\n")
+
+
+def test_pick_compare_and_merge_agree_on_what_was_verified(fleet: Program, three: Made) -> None:
+    assert "older commit" in fleet.ok("compare", "w-A1", "w-A3"), "the receipts of the runs"
+    assert picked(fleet, "b1")["tied"] == ["w-A2", "w-A1"]
+    one, other = json.loads(fleet.ok("compare", "w-A1", "w-A3", "--json"))["sides"]
+    assert (one["finding"], one["is_current"], one["verify"]) == ("verified", True, CHECK)
+    assert (other["finding"], other["is_current"]) == ("failed_verify", True)
+    found = json.loads(fleet.ok("receipt", "fleet-a3", "--json"))
+    assert (found["run_id"], found["pieces"]["recheck"]["run"]) == ("fleet-a3/verify-1", "fleet-a3/1")
+    assert found["pieces"]["git"]["tip"] == three.tip("w-A3") and found["pieces"]["git"]["file_count"] == 1
+    assert "checked: it is as it was made" in fleet.ok("receipt", "fleet-a3", "--check")
+    left = fleet("merge", "w-A3", "--json")
+    assert "its work is failed_verify" in json.loads(left.out)["left_out"][0]["why"]
+    merged = json.loads(fleet.ok("merge", "w-A2", "--json"))
+    assert [each["branch"] for each in merged["merged"]] == ["w-A2"], "no question and no flag"
+
+
+def test_pick_says_why_the_best_cannot_be_merged(fleet: Program, three: Made) -> None:
+    with open_fleet(Home(str(fleet.home))) as opened:
+        task = opened.store.tasks.get("fleet-a2")
+        opened.store.tasks.save(task.replace(status="blocked", closed_at=None, reason="waits for a word"))
+    found = picked(fleet, "b1")
+    assert (found["winner"], found["next"]) == ("w-A2", None) and "it is blocked: waits" in found["why_not"]
+    commit(three.repo, "answer.txt", "40\n")
+    assert "best: w-A1; it cannot be merged yet: " in fleet.ok("pick", "w-A1", "w-A3")
+
+
+def test_verify_makes_a_new_receipt_for_existing_work(fleet: Program, three: Made) -> None:
+    result = fleet("verify", "w-A1", "fleet-a3")
+    assert result.code == 1, "one of them fails"
+    lines = result.out.splitlines()
+    assert lines[0].startswith("w-A1: verified – ") and lines[1].startswith("w-A3: tests failed – ")
+    rows = {row["branch"]: row["result"] for row in json.loads(fleet.ok("list", "--all", "--json"))}
+    assert (rows["w-A1"], rows["w-A3"]) == ("verified", "tests failed")
+    assert "fleet-a1/verify-1: verified" in fleet.ok("receipt", "fleet-a1")
+    assert "verified again later" in fleet.ok("receipt", "fleet-a1")
+    tree = fleet.home / "worktrees" / "w-A3"
+    commit(tree, "answer.txt", "42\n")
+    told = json.loads(fleet.ok("verify", "w-A3", "--json"))
+    assert [(each["branch"], each["finding"]) for each in told["verified"]] == [("w-A3", "verified")]
+    assert "fleet-a3/verify-2" in fleet.ok("receipt", "fleet-a3")
+
+
+def test_verify_closes_a_task_that_only_lacked_proof(fleet: Program, three: Made) -> None:
+    with open_fleet(Home(str(fleet.home))) as opened:
+        for key, reason in (("fleet-a1", "its work does not pass: x"), ("fleet-a2", "stopped by hand")):
+            task = opened.store.tasks.get(key)
+            opened.store.tasks.save(
+                task.replace(status="blocked", closed_at=None, finding="failed_verify", reason=reason)
+            )
+    fleet.ok("verify", "w-A1", "w-A2")
+    with open_fleet(Home(str(fleet.home))) as opened:
+        found = [opened.store.tasks.get(key) for key in ("fleet-a1", "fleet-a2")]
+    assert [(task.status, task.finding) for task in found] == [("closed", "verified"), ("blocked", "verified")]
+
+
+def test_verify_refuses_agents_and_work_without_a_command(fleet: Program, made: Made) -> None:
+    made.work("one", {"a.txt": "1\n"}, id="fleet-one")
+    refused = fleet("verify", "one")
+    assert (refused.code, refused.out) == (1, "") and "one: there is no verify command" in refused.err
+    assert "--verify CMD" in refused.err
+    assert "one: verified" in fleet.ok("verify", "one", "--verify", "test -e a.txt")
 
 
 def test_branches_are_verified_in_parallel_and_ctrl_c_leaves_nothing(fleet: Program, three: Made) -> None:

@@ -30,7 +30,7 @@ person         the caller of a command
 picking        `fleet pick` and `fleet compare`
 questions      `fleet questions` and `fleet answer`
 queue          `fleet queue`
-receipts       `fleet receipt`
+receipts       `fleet receipt` and `fleet verify`
 requests       `fleet pr`
 run            `fleet run`
 running        `fleet tasks`

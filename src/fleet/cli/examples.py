@@ -38,6 +38,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "kill": ("fleet kill fix-login", "fleet kill 'jwt-*' --delete-branch --yes"),
     # Review and merge
     "receipt": ("fleet receipt fix-login", "fleet receipt fix-login --run 1 --check"),
+    "verify": ("fleet verify fix-login", "fleet verify 'jwt-*' --verify 'make test'"),
     "pick": ("fleet pick 'jwt-*'", "fleet pick 'jwt-*' --verify 'make test' --merge"),
     "compare": ("fleet compare jwt-A1 jwt-A2", "fleet compare jwt-A1 jwt-A2 --patch"),
     "conflicts": ("fleet conflicts", "fleet conflicts --json"),

@@ -53,6 +53,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Review and merge": {
         "receipt": ("fleet.cli.receipts:receipt", "Show what fleet found out about a run, with evidence"),
+        "verify": ("fleet.cli.receipts:verify", "Verify existing work again, with a new receipt"),
         "pick": ("fleet.cli.picking:pick", "Verify and rank several results of a task"),
         "compare": ("fleet.cli.picking:compare", "Compare two branches side by side"),
         "conflicts": ("fleet.cli.conflicts:show_conflicts", "Show which branches conflict, and in which files"),

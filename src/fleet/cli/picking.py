@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from fleet.actions.proof import judge, keep_winner, ranking
+from fleet.actions.proof import judge, keep_winner, ranking, recheck
 from fleet.actions.proof import pick as picking
 from fleet.actions.proof.candidates import find_candidates, is_glob
 from fleet.actions.proof.compare import BranchComparison, ComparedBranch
@@ -23,7 +23,6 @@ from fleet.cli.asking import is_sure
 from fleet.cli.bd.text import clean, shown
 from fleet.cli.completion import complete_coders, complete_names
 from fleet.cli.tables import NOTHING, StyledText, cost, differing, duration, show
-from fleet.core.finding import Finding
 from fleet.core.jsontext import encode_printable
 from fleet.core.verification import Verification
 from fleet.home import find
@@ -84,6 +83,7 @@ def pick(names: tuple[str, ...], command: str, **given: Any) -> int:
         plan = picking.plan_for(fleet, field, command)
         jobs = given["jobs"] or picking.jobs_for(field)
         found = picking.pick(fleet, field, plan, jobs=jobs, tell=lambda each: _progress(each, quiet=quiet))
+        recheck.record(fleet, field.view, found.entries, by=person.name())
         if given["judge"]:
             found = _judged(fleet, found, field.view, given)
         why = keep_winner.refusal(found.winner) if given["to_merge"] else ""
@@ -97,11 +97,13 @@ def pick(names: tuple[str, ...], command: str, **given: Any) -> int:
                 by=person.name(),
                 tell=lambda words: click.echo(clean(words), err=True),
             )
+        ahead = keep_winner.outlook(fleet, found.winner) if found.winner and not given["to_merge"] else ("", "")
     if quiet:
         merged = taken.view() if taken else {"refused": why} if why else None
-        click.echo(encode_printable(found.view() | {"merge": merged}, 2))
+        told = {"merge": merged, "next": ahead[0] or None, "why_not": (ahead[1] or None) if not ahead[0] else None}
+        click.echo(encode_printable(found.view() | told, 2))
     else:
-        _print(found, taken, why)
+        _print(found, taken, why, ahead)
     return 1 if found.winner is None or why or (taken is not None and not taken.landed) else 0
 
 
@@ -131,7 +133,7 @@ def _progress(each: RankedCandidate, *, quiet: bool) -> None:
         click.echo(f"{clean(each.candidate.name)}: {clean(seen.in_words)} ({duration(seen.seconds)})", err=True)
 
 
-def _print(found: Pick, taken: KeptWinner | None, why: str) -> None:
+def _print(found: Pick, taken: KeptWinner | None, why: str, ahead: tuple[str, str]) -> None:
     rows = []
     for number, each in enumerate(found.entries, 1):
         best = found.winner is each
@@ -143,12 +145,14 @@ def _print(found: Pick, taken: KeptWinner | None, why: str) -> None:
         click.echo(f"nothing was run: {clean(found.plan.why_not)}; `--verify CMD` says what to run", err=True)
     if found.judged:
         _tell_judged(found.judged)
+    elif found.tied:
+        _tell_tied(found.tied)
     if found.winner is None:
         click.echo("none of them is any good", err=True)
     elif why:
         click.echo(f"nothing is merged: {clean(why)}", err=True)
     elif taken is None:
-        click.echo(f"best: {clean(found.winner.candidate.name)}; {_next(found.winner)}")
+        click.echo(f"best: {clean(found.winner.candidate.name)}; {clean(_next(*ahead))}")
     if taken is not None:
         _tell_taken(taken)
 
@@ -174,11 +178,17 @@ def _tests(seen: Verification | None) -> str:
     return f"{seen.passed or 0} passed" + (f", {seen.failed} failed" if seen.failed else "")
 
 
-def _next(best: RankedCandidate) -> str:
-    name = clean(best.candidate.name)
-    if best.finding != Finding.VERIFIED:
-        return "nothing has proven it"
-    return f"`fleet merge {name}` takes it" if best.candidate.task else f"`git merge {name}` takes it"
+def _tell_tied(tied: list[RankedCandidate]) -> None:
+    names = ", ".join(clean(each.candidate.name) for each in tied[:MOST_SHOWN])
+    names += f" and {len(tied) - MOST_SHOWN} more" if len(tied) > MOST_SHOWN else ""
+    click.echo(f"tie: {names}; the first is first because {ranking.tie_break(*tied[:2])}")
+
+
+def _next(command: str, onto: str) -> str:
+    """Return the command that merges the best, or why it cannot be merged."""
+    if not command:
+        return onto if onto.startswith("nothing has proven") else f"it cannot be merged yet: {onto}"
+    return f"`{command}` verifies it on {onto} and merges it" if onto else f"`{command}` merges it"
 
 
 def _tell_judged(said: JudgeChoice) -> None:
@@ -241,7 +251,7 @@ def _facts(side: ComparedBranch) -> dict[str, str]:
     each, seen = side.candidate, side.verification
     return {
         "task": each.task.id if each.task else NOTHING,
-        "finding": side.finding or NOTHING,
+        "finding": _at_which(side),
         "verify": seen.in_words if seen else NOTHING,
         "tests": _tests(seen),
         "coder": " ".join(filter(None, (each.coder, each.model))) or NOTHING,
@@ -250,6 +260,11 @@ def _facts(side: ComparedBranch) -> dict[str, str]:
         "cost": cost(each.cost_usd, each.cost_basis),
         "diff": f"+{each.size.added} -{each.size.removed} in {each.size.files}",
     }
+
+
+def _at_which(side: ComparedBranch) -> str:
+    is_old = side.candidate.receipt is not None and not side.candidate.is_current
+    return f"{side.finding} (older commit)" if is_old else side.finding or NOTHING
 
 
 def _files(names: list[str]) -> str:

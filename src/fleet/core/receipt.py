@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 #: The pieces, in the order in which they are collected.
 PIECES = ("spawn", "stream", "transcript", "process", "git", "claims", "verify", "base", "scope")
 FORM = 1
+#: Follows the task in the id of a receipt that belongs to no run, because a person had the work verified again.
+RECHECK = "/verify-"
 
 
 class Receipt(Record):

@@ -11,7 +11,7 @@ from fleet.core.task import WORKTREE
 from fleet.git.view import View
 from fleet.proof.baseline import spawn_of
 from fleet.proof.verify import reach
-from fleet.proof.verify.commit import VerifyFolders, tests_by, verify, verify_in_place, wanted_by
+from fleet.proof.verify.commit import VerifyFolders, doubted, tests_by, verify, verify_in_place, wanted_by
 from fleet.supervisor.run.environment import path_of, verify_environment
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ async def verified(context: Context, task: Task, live: Live, work: Work, found: 
         base=work.workspace.base_commit,
         tests=tests_by(live.settings),
     )
-    return _noted(live, found, _doubted(made, live.settings, task), unlike)
+    return _noted(live, found, doubted(made, live.settings, task), unlike)
 
 
 async def verified_in_place(context: Context, task: Task, live: Live, found: RunEvidence) -> RunEvidence:
@@ -59,14 +59,7 @@ async def verified_in_place(context: Context, task: Task, live: Live, found: Run
         return _without_command(live, found)
     room, unlike = await context.run_in_thread(_compared, live, task, live.run.workspace, wanted, found.tree.view)
     made = await verify_in_place(context.launchers.headless, live.folder.home.root, wanted, room, live.run.workspace)
-    return _noted(live, found, _doubted(made, live.settings, task), unlike)
-
-
-def _doubted(made: Verification, settings: Settings, task: Task) -> Verification:
-    """Return a verification, with a doubt if an agent chose its only command."""
-    if not (task.made_by and task.verify) or settings.verify.command:
-        return made
-    return made.replace(doubts=(*made.doubts, f"an agent of {task.made_by} chose the verify command"))
+    return _noted(live, found, doubted(made, live.settings, task), unlike)
 
 
 def _path(task: Task) -> str:

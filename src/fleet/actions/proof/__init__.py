@@ -8,5 +8,6 @@ pick           Picking the best of several candidates
 ranking        the ranking of candidates
 receipt_words  receipts in plain words
 receipts       receipts for users
+recheck        new receipts for existing work
 stats          statistics of coders and models
 """

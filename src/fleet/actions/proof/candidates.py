@@ -8,16 +8,18 @@ from fleet.actions.control.fetch import workspace_here
 from fleet.actions.tasks.names import find_tasks, is_pattern
 from fleet.core.errors import FleetError, TaskNotFound, UsageError
 from fleet.core.filter import Filter
+from fleet.core.jsontext import encode
 from fleet.core.record import Record
 from fleet.core.run import total_cost
 from fleet.core.task import WORKTREE, Status
+from fleet.core.verification import verification_in
 from fleet.git.branches import resolve_base
 from fleet.git.diffs import DiffSize, shortstat
 from fleet.git.repository import NoRepository, Repository, find_repository
 from fleet.git.view import View
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from fleet.actions.tasks.names import NameScope
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from fleet.core.receipt import Receipt
     from fleet.core.run import Run
     from fleet.core.task import Task
+    from fleet.core.verification import Verification
 
 MOST = 100
 
@@ -60,6 +63,22 @@ class Candidate(Record):
     def key(self) -> str:
         """Return a key that is unique among candidates."""
         return self.task.id if self.task else self.branch
+
+    def piece(self, name: str) -> Mapping[str, Any]:
+        """Return a piece of the last receipt. Return {} if there is none."""
+        found = (self.receipt.told.get("pieces") or {}).get(name) if self.receipt else None
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def is_current(self) -> bool:
+        """Return True if the last receipt is about the branch's current commit."""
+        return self.piece("git").get("tip") == self.tip
+
+    @property
+    def verification(self) -> Verification | None:
+        """Return the verification in the last receipt."""
+        told = self.piece("verify")
+        return verification_in(encode(dict(told))) if told.get("command") else None
 
     @property
     def seconds(self) -> float | None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions.proof.candidates import find_candidates
 from fleet.core.errors import UsageError
-from fleet.core.verification import verification_in
 from fleet.git.diffs import diff
 
 if TYPE_CHECKING:
@@ -35,12 +34,13 @@ class ComparedBranch(NamedTuple):
 
     @property
     def verification(self) -> Verification | None:
-        return verification_in(next((run.verify for run in reversed(self.candidate.runs) if run.verify), ""))
+        return self.candidate.verification
 
     def view(self) -> dict[str, Any]:
         seen = self.verification
         return self.candidate.view() | {
             "finding": self.finding or None,
+            "is_current": self.candidate.is_current,
             "verify": seen.command if seen else None,
             "tests": {name: getattr(seen, name) if seen else None for name in ("passed", "failed", "skipped")},
             "runs": len(self.candidate.runs),

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from fleet.actions.merge.merge import MergeResult
-    from fleet.actions.proof.candidates import Candidate
     from fleet.actions.proof.ranking import RankedCandidate
     from fleet.assembly import Fleet
     from fleet.core.task import Caller
@@ -72,17 +71,25 @@ def take(
         name = best.candidate.name
         raise FleetError(f"nothing is merged: {name}: {why}", hint=f"`fleet merge {name} --unverified` merges it.")
     kept = keep(fleet, view, others)  # first, so that their work is safe whatever happens
-    terms = MergeOptions(unverified=not _was_proven(best.candidate))  # the verification just now proved it
-    return KeptWinner(merge(fleet, [task.id], terms, exact=[task.id], by=by, caller=caller, tell=tell), kept)
+    return KeptWinner(merge(fleet, [task.id], MergeOptions(), exact=[task.id], by=by, caller=caller, tell=tell), kept)
 
 
-def _was_proven(candidate: Candidate) -> bool:
-    """Return True if its own receipt verified this very commit."""
-    receipt, task = candidate.receipt, candidate.task
-    if receipt is None or task is None or {receipt.finding, task.finding} != {Finding.VERIFIED}:
-        return False
-    seen = receipt.told.get("pieces", {}).get("git")
-    return isinstance(seen, dict) and seen.get("tip") == candidate.tip
+def outlook(fleet: Fleet, best: RankedCandidate) -> tuple[str, str]:
+    """Return the command that merges the best candidate and where to, or "" and why it cannot be merged now."""
+    if best.finding != Finding.VERIFIED:
+        return "", "nothing has proven it"
+    task = best.candidate.task
+    if task is None:
+        return f"git merge {best.candidate.name}", ""
+    try:
+        tried = merge(fleet, [task.id], MergeOptions(dry_run=True), exact=[task.id])
+    except FleetError as error:
+        return "", str(error)
+    if tried.merged:
+        return f"fleet merge {best.candidate.name}", tried.target
+    left = tried.left_out[0]
+    files = f" in {', '.join(left.files[:3])}" if left.files else ""
+    return "", f"{left.why}{files}"
 
 
 def keep(fleet: Fleet, view: View, entries: Sequence[RankedCandidate]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from fleet.core.errors import FleetError, UsageError
 from fleet.core.ids import new_uuid
 from fleet.core.redaction import Redactor, secret_values
 from fleet.core.verification import Verification, VerifyRequest
-from fleet.proof.verify.commit import VerifyFolders, tests_by, verify, wanted_by
+from fleet.proof.verify.commit import VerifyFolders, doubted, tests_by, verify, wanted_by
 from fleet.supervisor.run.environment import verify_environment
 from fleet.supervisor.trust import settings_in
 
@@ -30,9 +30,12 @@ if TYPE_CHECKING:
     from fleet.actions.proof.ranking import RankedCandidate
     from fleet.assembly import Fleet
     from fleet.home import Home
+    from fleet.settings import Settings
 
 #: The prefix of verification folders, and the age in seconds after which a folder counts as abandoned.
 FOLDER, LEFT_SECONDS = "pick-", 86_400.0
+#: The start of the reason if fleet could not run the command.
+NOT_RUN = "could not be run: "
 NOTHING_TO_RUN = "there is no verify command"
 
 
@@ -42,6 +45,7 @@ class VerificationPlan(NamedTuple):
     wanted: VerifyRequest | None
     tests: tuple[str, ...]
     why_not: str = ""  # why no command is run
+    settings: Settings | None = None  # the project's settings, unless a person chose the command
 
 
 class Pick(NamedTuple):
@@ -57,6 +61,12 @@ class Pick(NamedTuple):
         return ranking.winner(self.entries)
 
     @property
+    def tied(self) -> list[RankedCandidate]:
+        """Return the entries that tie with the winner, including it. Return [] if there is no tie."""
+        found = ranking.tied(self.entries)
+        return found if len(found) > 1 else []
+
+    @property
     def losers(self) -> list[RankedCandidate]:
         return [each for each in self.entries if each is not self.winner]
 
@@ -64,6 +74,7 @@ class Pick(NamedTuple):
         best = self.winner
         return {
             "winner": best.candidate.name if best else None,
+            "tied": [each.candidate.name for each in self.tied],
             "verify": self.plan.wanted.command if self.plan.wanted else None,
             "not_verified": self.plan.why_not or None,
             "candidates": [each.view() for each in self.entries],
@@ -91,14 +102,15 @@ def plan_for(fleet: Fleet, field: Field, command: str = "") -> VerificationPlan:
     if len(found) > 1:
         commands = sorted({each.command if each else "none" for each in found})
         raise UsageError(
-            f"they are not to be verified alike: {'; '.join(commands)[:200]}", hint="say with what: --verify CMD."
+            f"branches use different verify commands: {'; '.join(commands)[:200]}",
+            hint="pass --verify CMD to run the same command on each.",
         )
     wanted = found.pop()
     if wanted is None and any(line.startswith("verify.command:") for line in settings.untrusted):
         return VerificationPlan(None, (), "the project's verify command is not trusted: `fleet trust --show` shows it")
     if wanted is None:
         return VerificationPlan(None, (), NOTHING_TO_RUN)
-    return VerificationPlan(wanted, tests_by(settings))
+    return VerificationPlan(wanted, tests_by(settings), settings=settings)
 
 
 def pick(
@@ -137,9 +149,11 @@ async def _verified(
                     launcher, field.view, wanted, room, commit=candidate.tip, base=candidate.base, tests=plan.tests
                 )
             except (FleetError, OSError) as error:  # one unreadable candidate must not fail the others
-                seen = Verification(command=wanted.command, commit=candidate.tip, why=f"could not be run: {error}")
+                seen = Verification(command=wanted.command, commit=candidate.tip, why=f"{NOT_RUN}{error}")
             finally:
                 await asyncio.to_thread(shutil.rmtree, f"{folder}-{number}", ignore_errors=True)
+            if plan.settings is not None:
+                seen = doubted(seen, plan.settings, candidate.task)
             found = ranking.entry(candidate, seen)
             tell(found)
             return found

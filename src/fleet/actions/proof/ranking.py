@@ -98,6 +98,13 @@ def tied(entries: list[RankedCandidate]) -> list[RankedCandidate]:
     return [each for each in entries if each.standing == entries[0].standing]
 
 
+def tie_break(first: RankedCandidate, second: RankedCandidate) -> str:
+    """Return why the first of two tied entries comes first."""
+    one, other = _order(first)[1:], _order(second)[1:]
+    words = ("it changes fewer lines", "it took less time", "it cost less", "by name only")
+    return next((said for said, a, b in zip(words, one, other, strict=True) if a != b), words[-1])
+
+
 def with_first(entries: list[RankedCandidate], best: RankedCandidate) -> list[RankedCandidate]:
     """Return the entries with `best` moved to the front."""
     return [best, *(each for each in entries if each is not best)]
@@ -117,8 +124,7 @@ def _order(each: RankedCandidate) -> tuple[tuple[int, int], int, float, float, s
 
 def _is_blank(candidate: Candidate) -> bool:
     """Return True if the receipt saw only white space change, and the candidate's tip is still that commit."""
-    seen = candidate.receipt.told.get("pieces", {}).get("git") if candidate.receipt else None
-    return isinstance(seen, dict) and bool(seen.get("blank")) and seen.get("tip") == candidate.tip
+    return candidate.is_current and bool(candidate.piece("git").get("blank"))
 
 
 def _place(finding: str) -> int:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleet.core.finding import LAST_WORDS, Finding
+from fleet.core.receipt import RECHECK
 from fleet.core.run import COMPUTED, UNKNOWN
+from fleet.proof.verify.counts import failed_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +28,22 @@ MEANING = {
     Finding.INFRA_ERROR: "nobody's fault: a limit, an outage, a lost agent",
 }
 MOST_LINES = 10
+LONGEST_BRIEF = 200
 WIDTH = 12
+
+
+def brief(receipt: Receipt) -> str:
+    """Return the details of a finding in a few words, such as failed tests. Return "" if the finding says it all."""
+    verify = (receipt.told.get("pieces") or {}).get("verify")
+    verify = verify if isinstance(verify, dict) else {}
+    if receipt.finding == Finding.VERIFIED:
+        return f"{verify['passed']} passed" if verify.get("passed") else ""
+    if receipt.finding == Finding.FAILED_VERIFY and verify.get("failed"):
+        names = failed_names(str(verify.get("tail") or ""))
+        more = " …" if len(names) < verify["failed"] else ""
+        return f"{verify['failed']} failed" + (f", {', '.join(names)}{more}" if names else "")
+    shown = [str(each) for each in receipt.told.get("shown") or ()]
+    return "; ".join(each.removeprefix(LAST_WORDS) for each in shown)[:LONGEST_BRIEF]
 
 
 def headline(receipt: Receipt) -> str:
@@ -101,6 +118,8 @@ def _who(receipt: Receipt, run: Run | None, spawn: Mapping[str, Any]) -> list[st
         words += f" {spawn['version']}"
     words += f" with {receipt.model}" if receipt.model else ""
     words += f" on account {run.account}" if run and run.account else ""
+    if RECHECK in receipt.run_id:
+        words += ", verified again later"
     program = f"{spawn['program']} ({str(spawn.get('program_hash') or '?')[:12]})" if spawn.get("program") else ""
     return [words, *([program] if program else [])]
 

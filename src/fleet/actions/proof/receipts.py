@@ -11,7 +11,7 @@ from fleet.actions.tasks.names import ANYWHERE, find_task
 from fleet.actions.tasks.runs import view
 from fleet.core.errors import FleetError, TaskNotFound
 from fleet.core.jsontext import decode
-from fleet.core.receipt import flaws
+from fleet.core.receipt import RECHECK, flaws
 from fleet.supervisor.task_folder import home_of
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def check(fleet: Fleet, shown: Shown) -> ReceiptCheck:
     faults = [f"{receipt.run_id}: {flaw}" for flaw in flaws(receipt)]
     faults += _breaks(chain, receipt)
     if run is None:
-        faults.append(f"{receipt.run_id}: there is no such run on record")
+        faults += [] if RECHECK in receipt.run_id else [f"{receipt.run_id}: there is no such run on record"]
     elif run.receipt and run.receipt != receipt.hash:
         faults.append(f"{receipt.run_id}: its run names another receipt")
     elif run.finding != receipt.finding:

@@ -363,6 +363,13 @@ def wanted_by(settings: Settings, task: Task | None) -> VerifyRequest | None:
     )
 
 
+def doubted(made: Verification, settings: Settings, task: Task | None) -> Verification:
+    """Return a verification, with a doubt if an agent chose its only command."""
+    if task is None or not (task.made_by and task.verify) or settings.verify.command:
+        return made
+    return made.replace(doubts=(*made.doubts, f"an agent of {task.made_by} chose the verify command"))
+
+
 def tests_by(settings: Settings) -> tuple[str, ...]:
     """Return globs of the files that judge the work: tests, and files that control what the test runner runs."""
     return (*settings.verify.tests, *settings.verify.runners)

@@ -136,6 +136,21 @@ _ELSEWHERE = re.compile(
 )
 
 
+#: How runners name a failed test. One of the groups has the name.
+_FAILED = re.compile(
+    r"^(?:FAILED|ERROR) \S{0,200}?::([\w.\[\]-]{1,80})|^(?:FAIL|ERROR): (\w{1,80})|^[ \t]*--- FAIL: (\S{1,80})|"
+    r"^test (\S{1,80}) \.\.\. FAILED|^[ \t]*● (\S.{0,79})|^not ok \d{1,9} - (\S.{0,79})",
+    re.MULTILINE,
+)
+MOST_FAILED = 3
+
+
+def failed_names(output: str) -> list[str]:
+    """Return the first failed tests that an output names."""
+    found = ("".join(groups) for groups in _FAILED.findall(_readable(output)))
+    return list(dict.fromkeys(found))[:MOST_FAILED]
+
+
 def counted(output: str) -> Count | None:
     """Return the sum of the tests that all runners in an output report. Return None if no runner reports any."""
     return _counted(_readable(output))
