@@ -318,11 +318,12 @@ def test_branches_are_verified_in_groups_as_large_as_the_setting(home: Merges) -
     home.assert_sound()
 
 
-def test_merge_asks_on_a_terminal_about_unverified_work(home: Merges) -> None:
+def test_merge_on_a_terminal_offers_to_verify_unverified_work_first(home: Merges) -> None:
     one, two = home.work("one", finding="unverified"), home.work("two", finding="unverified")
-    for key, answer, said in ((one, b"n\n", "nothing was merged"), (two, b"y\n", "main moved")):
+    for key, answer, said in ((one, b"n\n", "nothing was merged"), (two, b"\n", "main moved")):
         screen = Screen(home, "merge", key)  # type: ignore[arg-type]
-        screen.wait_for("merge all the same?")
+        screen.wait_for("before it moves main")
+        screen.wait_for("verify and merge? [Y/n]")
         screen.press(answer)
         screen.wait_for(said)
         screen.end()
@@ -330,6 +331,19 @@ def test_merge_asks_on_a_terminal_about_unverified_work(home: Merges) -> None:
     screen = Screen(home, "merge", "o*")  # type: ignore[arg-type]
     screen.wait_for(f"merge {one}?")
     screen.press(b"n\n")
+    assert screen.end() == 1 and b"nothing was merged" in screen.seen
+
+
+def test_merge_asks_twice_about_work_that_a_verification_cannot_prove(home: Merges) -> None:
+    home.work("bad", {"broken": "x\n"}, finding="unverified")
+    screen = Screen(home, "merge", "bad", "--yes")  # type: ignore[arg-type]
+    assert screen.end() == 1 and b"exit code 1" in screen.seen, "--yes verifies; the result fails"
+    home.settle()
+    home.work("one", finding="unverified")
+    screen = Screen(home, "merge", "one", "--yes")  # type: ignore[arg-type]
+    screen.wait_for("there is no verify command")
+    screen.wait_for("merge all the same? [y/N]")
+    screen.press(b"\n")
     assert screen.end() == 1 and b"nothing was merged" in screen.seen
 
 

@@ -44,7 +44,7 @@ MOST_LINES, MOST_FILES = 12, 8
     help="Choose who resolves branches in conflict. [default: merge.conflicts]",
 )
 @click.option("--dry-run", is_flag=True, help="Report what would be merged and what conflicts; change nothing.")
-@click.option("--unverified", is_flag=True, help="Include unverified work that you name individually.")
+@click.option("--unverified", is_flag=True, help="Include unverified work that you name; fleet verifies it first.")
 @click.option(
     "--wait",
     default=merging.WAIT_SECONDS,
@@ -95,12 +95,19 @@ def _asked(fleet: Fleet, chosen: Chosen, terms: MergeOptions, *, sure: bool) -> 
         raise click.exceptions.Exit(1)
     if terms.unverified or not chosen.exact or not sys.stdin.isatty():
         return terms
-    unproven = [item for item in merging.unproven(fleet, chosen.ids, terms) if item.task.id in chosen.exact]
-    for item in unproven:
+    found = merging.unproven(fleet, chosen.ids, terms, exact=chosen.exact)
+    for item in found.items:
         click.echo(clean(f"{item.task.branch} ({item.task.id}): {item.asks}"), err=True)
-    if unproven and click.confirm("merge all the same?", err=True):
-        return terms.replace(unverified=True)
-    return terms
+    if not found.items:
+        return terms
+    if found.can_be_proven:
+        commands = ", ".join(f"`{command}`" for command in found.commands)
+        click.echo(clean(f"fleet verifies it with {commands} before it moves {found.target}"), err=True)
+        is_wanted = sure or click.confirm("verify and merge?", default=True, err=True)
+        return terms.replace(verify_first=is_wanted)
+    if not found.commands:
+        click.echo("there is no verify command: nothing would check the merge", err=True)
+    return terms.replace(unverified=click.confirm("merge all the same?", err=True))
 
 
 def _tell(done: MergeResult, *, as_json: bool) -> None:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from fleet.git.view import View
 
 AT_ONCE = 4
+#: The end of the reason against a branch that changes the rules.
+JUDGES = "which says how work is judged"
 MOST = 1000
 
 
@@ -48,6 +50,11 @@ class MergeItem(Record):
     tip: str | None  # the commit of its branch
     why_not: str = ""  # why it cannot be merged
     asks: str = ""  # why merging it needs the user's explicit consent
+
+    @property
+    def changes_rules(self) -> bool:
+        """Return True if it changes the rules that judge work. Then a verification proves little."""
+        return self.asks.endswith(JUDGES)
 
 
 def choose(fleet: Fleet, names: Iterable[str], scope: NameScope) -> Chosen:
@@ -123,7 +130,7 @@ def allowed(items: Sequence[MergeItem], exact: Collection[str], *, unverified: b
 def changes_rules(view: View, onto: str, tip: str) -> str:
     """Return a sentence if a branch changes the rules that judge work, else ""."""
     files = changed_rules(view, onto, tip)
-    return f"it changes {', '.join(files[:3])}, which says how work is judged" if files else ""
+    return f"it changes {', '.join(files[:3])}, {JUDGES}" if files else ""
 
 
 def merged_of(task: Task) -> dict[str, str]:
@@ -137,7 +144,7 @@ def merged_of(task: Task) -> dict[str, str]:
 def _decided(item: MergeItem, exact: Collection[str], unverified: bool) -> MergeItem:
     if unverified and item.task.id in exact:
         return item
-    how = "--unverified merges it" if item.task.id in exact else "named by itself, --unverified merges it"
+    how = "pass --unverified to verify and merge it" if item.task.id in exact else "name it and pass --unverified"
     return item.replace(why_not=f"{item.asks}; {how}")
 
 

@@ -41,6 +41,7 @@ class MergeOptions(Record):
     verify: str = ""  # replaces the verify commands of the tasks and the project
     dry_run: bool = False
     unverified: bool = False  # merges unproven work too, if its task is named exactly
+    verify_first: bool = False  # merges such work if the verification of the merge proves it
     wait: float = WAIT_SECONDS
 
 
@@ -199,7 +200,11 @@ class Job:
     def _sorted(
         self, tasks: Sequence[Task], exact: Collection[str], onto: Onto
     ) -> tuple[list[MergeItem], list[LeftOutTask]]:
-        items = allowed(look(self._fleet, self._view, tasks, onto.commit), exact, unverified=self._terms.unverified)
+        items = allowed(
+            look(self._fleet, self._view, tasks, onto.commit),
+            exact,
+            unverified=self._terms.unverified or self._terms.verify_first,
+        )
         items = [item.replace(why_not=self._own(item) or item.why_not) for item in items]
         self._items = {item.task.id: item for item in items}
         left = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions.merge.choice import items_of, look, repository_of
 from fleet.actions.merge.job import (
@@ -21,6 +21,7 @@ from fleet.core.branch import check_branch
 from fleet.core.errors import BadInput
 from fleet.git.view import View
 from fleet.git.worktree_records import head_of
+from fleet.proof.verify.commit import wanted_by
 from fleet.supervisor.trust import settings_in
 
 if TYPE_CHECKING:
@@ -32,7 +33,17 @@ if TYPE_CHECKING:
     from fleet.git.repository import Repository
     from fleet.settings import Settings
 
-__all__ = ["WAIT_SECONDS", "LandedWork", "LeftOutTask", "MergeOptions", "MergeResult", "merge", "target_of", "unproven"]
+__all__ = [
+    "WAIT_SECONDS",
+    "LandedWork",
+    "LeftOutTask",
+    "MergeOptions",
+    "MergeResult",
+    "Unproven",
+    "merge",
+    "target_of",
+    "unproven",
+]
 
 
 def quiet(_: str) -> None:
@@ -69,14 +80,31 @@ def merge(
         return job.done(tasks, exact)
 
 
-def unproven(fleet: Fleet, task_ids: Sequence[str], terms: MergeOptions) -> list[MergeItem]:
-    """Return the tasks that could be merged except that nothing has proven their work."""
+class Unproven(NamedTuple):
+    """Tasks that could be merged except that nothing has proven their work, and how a merge would verify them."""
+
+    items: list[MergeItem]
+    target: str
+    commands: list[str]
+
+    @property
+    def can_be_proven(self) -> bool:
+        """Return True if the verification of the merge can prove all of them."""
+        return bool(self.commands) and not any(item.changes_rules for item in self.items)
+
+
+def unproven(fleet: Fleet, task_ids: Sequence[str], terms: MergeOptions, *, exact: Collection[str]) -> Unproven:
+    """Return the tasks named exactly that nothing has proven."""
     tasks = items_of(fleet, task_ids)
     repository = repository_of(fleet, tasks)
-    target = target_of(repository, settings_in(fleet.home, fleet.store, repository.top), terms)
+    settings = settings_in(fleet.home, fleet.store, repository.top)
+    target = target_of(repository, settings, terms)
     view = View(fleet.home, repository)
-    onto = tip_of(view, target)
-    return [item for item in look(fleet, view, tasks, onto) if item.asks and not item.why_not]
+    seen = look(fleet, view, tasks, tip_of(view, target))
+    items = [item for item in seen if item.asks and not item.why_not and item.task.id in exact]
+    wanted = [wanted_by(settings, item.task) for item in items]
+    commands = list(dict.fromkeys(each.command for each in wanted if each))
+    return Unproven(items, target, commands if None not in wanted else [])
 
 
 def target_of(repository: Repository, settings: Settings, terms: MergeOptions) -> str:
