@@ -44,8 +44,8 @@ def test_done_closes_the_task_commits_leftovers_and_removes_the_session(home: Te
     task = create(home)
     home.wait_alive("work")
     assert home.task(task)["status"] == "in_progress"
-    assert "work: closed" in home.fleet.ok("done", "work")
-    wait_for(lambda: not run_of(home, task)["live"], "its end", home.describe)
+    assert home.fleet.ok("done", "work") == "work: closed: unverified – there is no verify command\n"
+    assert not run_of(home, task)["live"], "`done` waited for its end"
     found = home.task(task)
     assert (found["status"], found["close_reason"]) == ("closed", "done by hand")
     assert home.sessions() == set() and home.tmux("list-sessions") == "" and home.agents() == []

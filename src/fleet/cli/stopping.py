@@ -6,17 +6,20 @@ import click
 
 from fleet.actions.control import supervisor
 from fleet.actions.control.other_hosts import here
+from fleet.actions.proof.receipt_words import brief
 from fleet.actions.tasks.names import find_exactly, find_tasks, shown
-from fleet.actions.tasks.waiting import WaitProgress
+from fleet.actions.tasks.waiting import WaitProgress, wait_for_runs
 from fleet.actions.tasks.waiting import wait as wait_for
 from fleet.actions.workers.workflows import flow
 from fleet.actions.worktrees import agents
-from fleet.assembly import open_fleet
+from fleet.assembly import Fleet, open_fleet
 from fleet.cli import person
 from fleet.cli.asking import is_sure, see_to_supervisor
 from fleet.cli.bd.text import clean
 from fleet.cli.completion import complete_names
 from fleet.core.errors import UsageError
+from fleet.core.task import Task
+from fleet.core.task_status import derive_status
 from fleet.home import find
 from fleet.supervisor.lock import holder
 from fleet.workflows.ids import is_workflow
@@ -41,20 +44,48 @@ def retry(names: tuple[str, ...]) -> None:
 @click.option(
     "--reason", default="done by hand", show_default=True, metavar="TEXT", help="Record TEXT as the reason in the task."
 )
+@click.option("--no-wait", is_flag=True, help="Return at once, without the result.")
 @click.option("--yes", "-y", "sure", is_flag=True, help="Do not ask for confirmation, even for globs.")
-def done(names: tuple[str, ...], reason: str, sure: bool) -> int:
-    """Close tasks as done. fleet ends their agents and commits their remaining changes."""
+def done(names: tuple[str, ...], reason: str, no_wait: bool, sure: bool) -> int:
+    """Close tasks as done, and print the result once their agents have ended.
+
+    fleet ends the agents, commits their remaining changes and verifies the work.
+    """
     with open_fleet(find()) as fleet:
         exact, fitting = find_exactly(fleet, names, among=agents.STOPPABLE, scope=person.scope())
         if fitting and not sure and not is_sure(fleet, fitting, "close", shown(fleet, fitting)):
             return 1
         ids = [*exact, *fitting]
-        for task in agents.done(fleet, ids, reason=reason, by=person.name(), caller=person.caller(fleet)):
-            click.echo(f"{task.branch or task.id}: closed ({clean(reason)})")
-        live = {run.task_id for run in fleet.store.runs.live()}
-        if here(fleet, [space for key in ids if key in live and (space := fleet.store.workspaces.get(key))]):
+        closed = agents.done(fleet, ids, reason=reason, by=person.name(), caller=person.caller(fleet))
+        live = {run.task_id for run in fleet.store.runs.live()} & set(ids)
+        if here(fleet, [space for key in live if (space := fleet.store.workspaces.get(key))]):
             see_to_supervisor(find())  # the supervisor ends their agents and commits what they left
+        if live and not no_wait:
+            _wait_for_end(fleet, live)
+        for task in closed:
+            click.echo(f"{clean(task.branch or task.id)}: closed{_result(fleet, task, reason, waits=no_wait)}")
     return 0
+
+
+def _wait_for_end(fleet: Fleet, ids: set[str]) -> None:
+    if sys.stderr.isatty():
+        click.echo("waiting for the end and the verification; Ctrl-C stops only the waiting", err=True)
+    if not wait_for_runs(fleet, ids, is_served=lambda: holder(fleet.home) is not None):
+        click.echo("no supervisor ends the agents; `fleet run start` starts one", err=True)
+
+
+def _result(fleet: Fleet, task: Task, reason: str, *, waits: bool) -> str:
+    """Return the result of a closed task: its finding, or the reason if nothing judged its work."""
+    last = next(iter(fleet.store.runs.last([task.id]).values()), None)
+    if waits or (last is not None and last.is_live):
+        return f" ({clean(reason)})"
+    task = fleet.store.tasks.get(task.id)
+    status = derive_status(task, last, fleet.store.now())
+    receipts = fleet.store.receipts.of_task(task.id)
+    if not receipts or not task.finding:
+        return f" ({clean(reason)})"
+    words = brief(receipts[-1])
+    return f": {status.result}" + (f" – {clean(words)}" if words else "")
 
 
 @click.command()

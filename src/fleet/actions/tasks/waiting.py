@@ -11,7 +11,7 @@ from fleet.core.task import RESOLVED, Status
 from fleet.wake import wake
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from fleet.assembly import Fleet
     from fleet.core.task import Task
@@ -53,6 +53,15 @@ def wait(
         if progress.is_over or left <= 0:
             return progress
         time.sleep(left)
+
+
+def wait_for_runs(fleet: Fleet, ids: Collection[str], *, is_served: Callable[[], bool]) -> bool:
+    """Wait until no run of these tasks is live. Return False if nobody is left who ends them."""
+    while any(run.task_id in ids for run in fleet.store.runs.live()):
+        if not is_served():
+            return False
+        time.sleep(PAUSE_SECONDS)
+    return True
 
 
 def look(store: Store, ids: Sequence[str]) -> WaitProgress:
