@@ -50,6 +50,8 @@ LOCAL_IMPORTS = {
     "fleet/store/sqlite/store.py": "a regex engine, for text searches alone; others for doctors and supervisors alone",
     "fleet/store/base.py": "`fleet bd ready` imports no claims and no runs",
     "fleet/cli/main.py": "`fleet --help` imports no command",
+    "fleet/cli/lazy_click.py": "click, for a command line that only click parses",
+    "fleet/cli/asking.py": "click, for a question at a terminal",
     "fleet/cli/errors.py": "on the path of every `bd` call; needed when something went wrong",
     "fleet/actions/tasks/bounds.py": "on the path of agents' `bd` calls; repositories and budgets are seldom bounded",
     "fleet/hosts/alone.py": "only a queue that was moved here has tasks of other hosts",
@@ -361,6 +363,12 @@ def test_commands_import_nothing_of_a_supervisor(home: Home) -> None:
     commands = (("--help",), ("status",), ("list",), ("tasks",), ("show", task), ("create", "--help"), ("kill", task))
     found = {words: home.call(*words)[1] & {*SUPERVISORS} for words in commands}
     assert not any(found.values()), found
+
+
+def test_frequent_commands_do_not_import_click(home: Home) -> None:
+    made, _ = home.call("bd", "create", "a task", "--json")
+    for words in (("list",), ("list", "--json", "--all"), ("kill", json.loads(made)["id"])):
+        assert "click" not in home.call(*words)[1], words
 
 
 def test_supervisor_of_one_machine_imports_nothing_of_other_hosts(home: Home) -> None:

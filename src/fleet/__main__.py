@@ -22,10 +22,20 @@ def main() -> None:
         from fleet.cli.foreground import run_background
 
         sys.exit(run(lambda: run_background(args[2:])))
-    from fleet.cli.main import call
+    sys.exit(run(lambda: call(args)))
+
+
+def call(args: list[str]) -> int:
+    """Run one command line, without click if it is plain."""
+    from fleet.cli import lazy_click
+
+    code = lazy_click.call(args)
+    if code is not None:
+        return code
+    from fleet.cli import main as with_click
 
     name = sys.argv[0].rpartition("/")[2]
-    sys.exit(run(lambda: call(args, name if name in ("fleet", "flt") else "fleet")))
+    return with_click.call(args, name if name in ("fleet", "flt") else "fleet")
 
 
 if __name__ == "__main__":

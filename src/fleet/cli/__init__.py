@@ -20,6 +20,7 @@ help           `fleet help` and `fleet version`
 hosts          `fleet hosts`
 init           `fleet init`
 killing        `fleet kill`
+lazy_click     click's decorators for the commands that people and agents run most, without the import of click
 listing        `fleet list`
 looking        `fleet logs`, `attach` and `diff`
 main           the root of the command line

@@ -3,11 +3,10 @@
 import sys
 from collections.abc import Sequence
 
-import click
-
 from fleet.actions.control import supervisor
 from fleet.actions.tasks.names import shown
 from fleet.assembly import Fleet
+from fleet.cli import lazy_click as click
 from fleet.core.errors import UsageError
 from fleet.home import Home
 
@@ -16,8 +15,13 @@ DONE = {"stop": "stopped", "close": "closed", "merge": "merged"}
 
 def agreed(question: str, refused: str) -> bool:
     """Return True if the user agrees. Otherwise print the refusal. Ctrl-C interrupts the command."""
-    if click.confirm(question, err=True):
-        return True
+    from click import Abort, confirm
+
+    try:
+        if confirm(question, err=True):
+            return True
+    except Abort as abort:
+        raise KeyboardInterrupt from abort
     click.echo(refused, err=True)
     return False
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import click
-
 from fleet.actions.control.supervisor import start_early
+from fleet.cli import lazy_click as click
 from fleet.cli.bd.session import read_source
-from fleet.cli.completion import complete_coders
 from fleet.core.errors import UsageError
 from fleet.core.task import CREATE, FANOUT, MULTI
 from fleet.home import find
@@ -33,7 +31,7 @@ def with_terms(command: Callable[..., int]) -> Callable[..., int]:
             "coder",
             default="",
             metavar="CODER",
-            shell_complete=complete_coders,
+            shell_complete="complete_coders",
             help="Use CODER. [default: the `coder` setting]",
         ),
         click.option("-m", "--model", default="", metavar="MODEL", help="Tell the coder to use MODEL."),

@@ -3,18 +3,16 @@
 import os
 import sys
 
-import click
-
 from fleet.actions.control.other_hosts import here, is_elsewhere
 from fleet.actions.tasks.names import NameScope, by_branch, find_exactly
 from fleet.actions.worktrees import agents, removal
 from fleet.actions.worktrees.agents import KillResult
 from fleet.actions.worktrees.removal import Removal
 from fleet.assembly import Fleet, open_fleet
+from fleet.cli import lazy_click as click
 from fleet.cli import person
 from fleet.cli.asking import is_sure, see_to_supervisor
 from fleet.cli.bd.text import clean
-from fleet.cli.completion import complete_names
 from fleet.core.errors import FleetError, UsageError
 from fleet.core.filter import Filter
 from fleet.core.jsontext import encode_printable
@@ -59,7 +57,7 @@ PATIENCE = 60.0
 
 
 @click.command()
-@click.argument("names", metavar="NAME…", nargs=-1, shell_complete=complete_names)
+@click.argument("names", metavar="NAME…", nargs=-1, shell_complete="complete_names")
 @click.option("-b", "--batch", default="", metavar="BATCH", help="Stop all tasks of BATCH in this repository.")
 @click.option(
     "--yes",

@@ -3,11 +3,10 @@
 import time
 from itertools import groupby
 
-import click
-
 from fleet.actions.worktrees.listing import AgentRow, rows
 from fleet.actions.worktrees.strays import strays_unwatched
 from fleet.assembly import open_fleet
+from fleet.cli import lazy_click as click
 from fleet.cli import person, tables
 from fleet.cli.bd.text import clean
 from fleet.cli.errors import heed_reader
@@ -53,7 +52,9 @@ def list_agents(all_projects: bool, repair: bool, watch: bool, everything: bool,
         while True:
             found, unlisted = rows(fleet, scope, everything=everything), strays_unwatched(fleet)
             if watch and not form["as_json"]:
-                click.clear()
+                from click import clear  # seldom watched
+
+                clear()
             _print(found, compact=watch, **form)
             for line in [] if repair else unlisted:  # a repair has reported them
                 click.echo(clean(line), err=True)

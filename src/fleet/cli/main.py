@@ -11,6 +11,7 @@ import click
 
 from fleet import __version__
 from fleet.cli.errors import debugging
+from fleet.cli.lazy_click import LazyCommand
 from fleet.core.errors import UsageError
 
 TYPE_CHECKING = False
@@ -132,6 +133,7 @@ class Root(click.Group):
             return None
         module, _, name = COMMANDS[cmd_name][0].partition(":")
         found = getattr(importlib.import_module(module), name)
+        found = found.as_click() if isinstance(found, LazyCommand) else found
         gc.freeze()
         gc.enable()
         return _with_examples(found) if isinstance(found, click.Command) else _plain(cmd_name, found)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-import click
-
 from fleet.actions.control import homes, supervisor
 from fleet.actions.control.start_progress import StartingTask, StartState, watch
 from fleet.actions.tasks import create
 from fleet.actions.tasks import rules as ruling
 from fleet.actions.tasks.create import AgentRequest, CreateOptions, TaskCreator
 from fleet.assembly import open_fleet
+from fleet.cli import lazy_click as click
 from fleet.cli import person
 from fleet.cli.bd.text import clean
 from fleet.core import host

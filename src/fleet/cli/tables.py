@@ -8,8 +8,7 @@ from datetime import datetime
 from itertools import zip_longest
 from typing import NamedTuple
 
-import click
-
+from fleet.cli import lazy_click as click
 from fleet.cli.bd.text import clean
 from fleet.core.run import COMPUTED, UNKNOWN
 
@@ -95,7 +94,11 @@ def _folded(cell: StyledText, width: int) -> list[StyledText]:
 def _drawn(cell: StyledText, width: int, right: bool) -> str:
     text = _padded(cell.text, width, right)
     has_style = has_color() and (cell.fg or cell.bold or cell.dim)
-    return click.style(text, fg=cell.fg, bold=cell.bold or None, dim=cell.dim or None) if has_style else text
+    if not has_style:
+        return text
+    from click import style
+
+    return style(text, fg=cell.fg, bold=cell.bold or None, dim=cell.dim or None)
 
 
 def _padded(text: str, width: int, right: bool) -> str:
