@@ -127,7 +127,7 @@ _ENDING = (b"server exited", b"lost server", b"no server running", b"error conne
 HISTORY = "50000"
 _PROGRAM = "import sys; sys.path.append(sys.argv[1]); from fleet.agents.shim.terminal import main; "
 _WEAK_PROGRAM = "from fleet.agents.shim.weak import held; main(held)"
-_APART_PROGRAM = "from fleet.agents.shim.sandboxed import Apart, make_tree; main(make_tree, Apart)"
+_APART_PROGRAM = "from fleet.agents.shim.sandboxed import Sandbox, make_tree; main(make_tree, Sandbox)"
 # The process outside the namespace holds the lock too. So the lock is free only after the last process inside has
 # ended.
 _LOCKED = (
