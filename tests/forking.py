@@ -147,7 +147,7 @@ class ForkServer:
     def close(self) -> None:
         """End the server, and leave the commands that still run alone."""
         self._link.close()
-        self._process.wait(30)
+        self._process.wait(PATIENCE)
 
 
 def _read(argv: Sequence[str], *pipes: int) -> dict[int, bytes]:

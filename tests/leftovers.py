@@ -28,7 +28,7 @@ RUN, PREFIX = "FLEET_TEST_RUN", "fleet-test-"
 #: Folders of this many failed runs are kept.
 KEPT = 3
 #: Seconds that processes have to end after the last test.
-PATIENCE = 5.0
+PATIENCE = 30.0
 #: Free memory, in MB, that tests need to keep files in memory.
 ROOM_MB = 600
 #: The range of the groups of runs: high enough for no group of the machine, low enough for a container.

@@ -59,7 +59,7 @@ class Supervised:
     def spawn(self) -> None:
         """Start a supervisor without waiting."""
         if self.process is not None:
-            self.process.wait(30)
+            self.process.wait(PATIENCE)
         with (self.fleet.user / "supervisor.out").open("ab") as log:
             self.process = self.fleet.start("run", stdout=log.fileno(), stderr=log.fileno())
 

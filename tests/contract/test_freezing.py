@@ -162,7 +162,7 @@ async def test_stale_deadline_request_does_not_extend_the_deadline(headless: Lau
     agent = await started(headless, folder, "ticking", token)
     with ShimCall(folder) as call:
         call.ask("deadline", seconds=2.0, at=machine_seconds() - 5)
-        assert call.is_done(time.monotonic() + 5)
+        assert call.is_done(time.monotonic() + 60)
     assert moving(token) == []
     await gone(agent)
 
@@ -286,8 +286,8 @@ def test_shim_of_an_earlier_fleet_is_asked_to_stop_the_process_group(tmp_path: P
     try:
         with ShimCall(str(tmp_path)) as call:
             call.ask("freeze")
-            assert call.is_done(time.monotonic() + 5)
+            assert call.is_done(time.monotonic() + 60)
     finally:
-        thread.join(5)
+        thread.join(60)
         listener.close()
     assert asked == [("freeze", None), ("signal", signal.SIGSTOP)]

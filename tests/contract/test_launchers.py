@@ -172,7 +172,7 @@ async def test_cpu_work_of_a_silent_tree_is_measured(launcher: Launcher, folder:
     agent = await launcher.start(folder, scripted("busy", 0.5))
     begin, spent = time.monotonic(), 0.0
     while spent < 0.4:
-        assert time.monotonic() - begin < 20
+        assert time.monotonic() - begin < 60
         await asyncio.sleep(0.05)
         now = await agent.cpu_seconds()
         assert now >= spent

@@ -58,14 +58,14 @@ class Place:
 
     def connect(self) -> socket.socket:
         host, _, port = self.address.rpartition(":")
-        link = socket.create_connection((host, int(port)), timeout=10)
+        link = socket.create_connection((host, int(port)), timeout=60)
         link.settimeout(10)
         return link
 
     def close(self) -> None:
         asyncio.run_coroutine_threadsafe(self._server.close(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(60)
         self._loop.close()
         self.context.close()
         self.fleet.store.close()
@@ -213,7 +213,7 @@ def pretender(answer: Callable[[dict[str, Any]], bytes]) -> Iterator[str]:
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         yield f"127.0.0.1:{server.getsockname()[1]}"
-        thread.join(10)
+        thread.join(60)
 
 
 def made_up(said: dict[str, Any]) -> bytes:

@@ -309,7 +309,7 @@ def git_daemon(folder: Path) -> Iterator[int]:
         [f"{found}/git-daemon", *words, f"--base-path={folder}", str(folder)], stderr=subprocess.DEVNULL
     )
     try:
-        for _ in range(200):
+        for _ in range(3000):
             with closing(socket.socket()) as there:
                 if there.connect_ex(("127.0.0.1", port)) == 0:
                     break
@@ -317,7 +317,7 @@ def git_daemon(folder: Path) -> Iterator[int]:
         yield port
     finally:
         server.terminate()
-        server.wait(10)
+        server.wait(60)
 
 
 def test_mirror_works_over_the_network(site: Site) -> None:

@@ -81,12 +81,12 @@ def test_caller_never_gets_a_result_from_before_it_asked() -> None:
 
     def old() -> str:
         begun.set()
-        go_on.wait(10)
+        go_on.wait(60)
         return "old"
 
     def failing() -> str:
         again.set()
-        fail_now.wait(10)
+        fail_now.wait(60)
         raise OSError("gone")
 
     found: list[str] = []
@@ -100,14 +100,14 @@ def test_caller_never_gets_a_result_from_before_it_asked() -> None:
 
     first = threading.Thread(target=lambda: found.append(shared.look("key", old)))
     first.start()
-    begun.wait(10)
+    begun.wait(60)
     waiting = [threading.Thread(target=ask) for _ in range(2)]
     for thread in waiting:
         thread.start()
     while shared._looks["key"].asking < 3:
         time.sleep(0.001)
     go_on.set()
-    again.wait(10)
+    again.wait(60)
     fail_now.set()
     for thread in (first, *waiting):
         thread.join()
@@ -120,7 +120,7 @@ def test_failed_look_raises_only_for_its_own_caller() -> None:
 
     def fail() -> int:
         begun.set()
-        go_on.wait(10)
+        go_on.wait(60)
         raise OSError("gone")
 
     failed: list[BaseException] = []
@@ -132,7 +132,7 @@ def test_failed_look_raises_only_for_its_own_caller() -> None:
 
     thread = threading.Thread(target=first)
     thread.start()
-    begun.wait(10)
+    begun.wait(60)
     other: list[int] = []
     waiting = threading.Thread(target=lambda: other.append(shared.look("key", lambda: 7)))
     waiting.start()

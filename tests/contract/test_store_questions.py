@@ -93,7 +93,7 @@ def test_withdrawn_question_has_no_answer_and_can_be_asked_again(store: Store) -
 def test_first_answer_wins_when_two_threads_answer_at_once(store: Store, tmp_path: Path) -> None:
     def answer(who: str, question_id: str, go: threading.Barrier) -> str:
         own = None if isinstance(store, PostgresStore) else SqliteStore(str(tmp_path / "fleet.db"))
-        go.wait(30)
+        go.wait(60)
         try:
             return (own if own else store).questions.answer(question_id, who, by=who).answered_by
         except AlreadyAnswered:

@@ -23,6 +23,7 @@ from fleet.home import Home
 from fleet.store.sqlite.store import SqliteStore
 from fleet.supervisor.task_folder import TaskFolder
 from program import Program
+from supervised import wait_for
 
 
 class Ended:
@@ -199,6 +200,12 @@ def test_demo_agent_is_silent_for_a_while_when_told(desk: Desk) -> None:
     assert time.monotonic() - began > 1.5
 
 
+def catches_sigterm(pid: int) -> bool:
+    """Return True if a process handles SIGTERM itself."""
+    caught = Path(f"/proc/{pid}/status").read_text("utf-8").partition("SigCgt:")[2].split()[0]
+    return bool(int(caught, 16) & 1 << signal.SIGTERM - 1)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize(
     ("desk", "last"),
@@ -215,12 +222,12 @@ def test_demo_agent_hangs_at_the_given_point_and_stops_on_a_signal(desk: Desk, l
     assert agent.stdout
     seen = ""
     if last is None:
-        time.sleep(0.7)
+        wait_for(lambda: catches_sigterm(agent.pid), "its start")
     while last is not None and f'"type": "{last}"' not in seen:
         seen += agent.stdout.readline()
     assert agent.poll() is None
     agent.send_signal(number)
-    out, err = agent.communicate(timeout=20)
+    out, err = agent.communicate(timeout=60)
     ended = Ended(agent.returncode, seen + out, err)
     assert ended.code == 128 + number, err
     assert (ended.events[-1].kind, ended.events[-1].ok) == (EventKind.RESULT, False)

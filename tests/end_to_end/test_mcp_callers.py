@@ -158,7 +158,7 @@ def test_question_survives_the_server_and_the_wait(agent: Agent) -> None:
     with serving(agent.records.fleet, FLEET_RUN_TOKEN=agent.token) as tools:
         told: list[str] = []
         asking = tools.start(tools.call("ask_human", {"question": " Which colour? "}, told))
-        end = time.monotonic() + 30
+        end = time.monotonic() + 120
         while not told and time.monotonic() < end:
             tools.ok("list_tasks")
         (asked,) = json.loads(agent.records.fleet.ok("questions", "--json"))
@@ -166,7 +166,7 @@ def test_question_survives_the_server_and_the_wait(agent: Agent) -> None:
         assert told[0] == f"waiting for a person: `fleet answer {asked['id']} TEXT`"
         assert not asking.done()
         agent.records.fleet.ok("answer", asked["id"], "green")
-        answer = asking.result(30)
+        answer = asking.result(120)
     assert (answer["answered"], answer["answer"], answer["question_id"]) == (True, "green", first["question_id"])
     again = agent.tools.ok("ask_human", question="Which colour?")
     assert again["answer"] == "green", "an answer that was missed is not asked for again"

@@ -49,7 +49,7 @@ def test_task_created_by_another_host_starts_at_once_without_a_wake_up(shared: S
     words = ("--coder", "workers.scripted:ScriptedCoder", "--json")
     shared.fleet.ok("init", "--permissions", "user", FLEET_HOME=str(other))
     made = json.loads(shared.fleet.ok("bd", "create", "x", "-d", "do: ok", *words, FLEET_HOME=str(other)))
-    shared.wait_status(made["id"], "closed", patience=20)
+    shared.wait_status(made["id"], "closed")
 
 
 def test_connection_string_is_never_shown(shared: SharedHome) -> None:

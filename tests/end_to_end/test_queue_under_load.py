@@ -216,7 +216,7 @@ def test_writers_wait_while_another_process_holds_the_database(tmp_path: Path) -
         writers[0].wait(timeout=3)
     assert reader.tasks.count(Filter()) == {"": 0}
     holder.stdin.close()
-    assert [process.wait(timeout=30) for process in (holder, *writers)] == [0] * 4
+    assert [process.wait(timeout=120) for process in (holder, *writers)] == [0] * 4
     assert reader.tasks.count(Filter()) == {"": 3}
     reader.close()
     for process in (holder, *writers):

@@ -105,7 +105,7 @@ def test_collision_messages_of_fleet_start_no_new_run(home: Supervised) -> None:
 
 
 def test_agent_that_waits_for_a_person_does_not_count_as_silent(home: Supervised) -> None:
-    home.set("watchdog.silence_seconds=4", "watchdog.wall_seconds=4", "limits.retry_limit=1")
+    home.set("watchdog.silence_seconds=8", "watchdog.wall_seconds=8", "limits.retry_limit=1")
     talk = Talk(home, LATER)
     task = talk.begin()
     with open_fleet(Home(str(home.fleet.home))) as opened:

@@ -82,7 +82,7 @@ def test_foreground_supervisor_takes_over(home: Terminals) -> None:
     assert home.process is not None and home.status()["pid"] == home.process.pid != first
     assert home.sessions() == {"ai_one"}
     home.fleet.ok("run", "stop")
-    assert home.process.wait(30) == 0
+    assert home.process.wait(120) == 0
     assert home.sessions() == {"ai_one"}, "agents go on without a supervisor"
     # The next `create` starts a supervisor again.
     home.told("create", "two", "--prompt", "work")

@@ -51,7 +51,7 @@ def test_account_limit_holds_when_four_hosts_claim_at_once(url: str) -> None:
         go = threading.Barrier(4)
 
         def claim(host: PostgresStore, go: threading.Barrier = go) -> int:
-            go.wait(30)
+            go.wait(60)
             return len(host.claims.acquire(f"host-{hosts.index(host)}", [lane], room=10, ttl=HOUR))
 
         with ThreadPoolExecutor() as pool:
@@ -87,11 +87,11 @@ def test_each_thread_has_its_own_transaction(store: PostgresStore) -> None:
         with store.atomic():
             store.tasks.add(a_task(id="t-1"))
             inside.set()
-            assert over.wait(30)
+            assert over.wait(60)
 
     with ThreadPoolExecutor() as pool:
         writer = pool.submit(write)
-        assert inside.wait(30)
+        assert inside.wait(60)
         assert store.tasks.find(Filter()) == []
         with store.snapshot():
             assert store.tasks.find(Filter()) == []

@@ -19,7 +19,7 @@ from fleet.coders import load
 from fleet.coders.base import BUSY, READY, CoderRequest
 from supervised import wait_for
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 class Terminal:

@@ -53,8 +53,8 @@ class StopSignal(BaseException):
 def main(argv: list[str]) -> int:
     """Work on the task whose prompt is on stdin. Return the exit code."""
     options = dict(word.removeprefix("--").split("=", 1) for word in argv if word.startswith("--") and "=" in word)
-    signal.signal(signal.SIGTERM, _stop)
     signal.signal(signal.SIGINT, _stop)
+    signal.signal(signal.SIGTERM, _stop)
     steering = steering_in(sys.stdin.buffer.read().decode("utf-8", "replace"))
     agent = DemoAgent(steering, say, model=options.get("model", "demo-1"), session=options.get("session", ""))
     try:
