@@ -14,8 +14,10 @@ import pytest
 CPU = "cpu seconds"
 #: CPU seconds of programs that this process started but is not the parent of. Their helpers add them here.
 elsewhere = 0.0
-#: Tests that the summary names.
+#: Files, and tests, that the summary names.
 COSTLIEST = 15
+#: CPU seconds and wall seconds by name.
+Costs = defaultdict[str, tuple[float, float]]
 
 _counted = 0.0
 
@@ -51,19 +53,29 @@ def _idle_seconds() -> float:
 
 
 def format_costs(stats: Mapping[str, Sequence[object]]) -> str:
-    """Return a table of the cases, CPU seconds and wall seconds of each folder, and the tests with the most CPU."""
+    """Return a table of the cases, CPU seconds and wall seconds of each folder, and the costliest files and tests."""
     sums: dict[str, list[float]] = {}
-    tests: defaultdict[str, float] = defaultdict(float)
+    files: Costs = defaultdict(lambda: (0, 0))
+    tests: Costs = defaultdict(lambda: (0, 0))
     for report in chain(*stats.values()):
         if isinstance(report, pytest.TestReport):
             folder = "/".join(report.nodeid.partition("::")[0].split("/")[:-1][:2])
             cpu = sum(value for name, value in report.user_properties if name == CPU and isinstance(value, float))
-            tests[report.nodeid] += cpu
+            for costs, key in (files, report.nodeid.partition("::")[0]), (tests, report.nodeid):
+                costs[key] = (costs[key][0] + cpu, costs[key][1] + report.duration)
             spent = (report.when == "setup", cpu, report.duration)
             for key in (folder, "total"):
                 sums[key] = [old + new for old, new in zip(sums.get(key, (0, 0, 0)), spent, strict=True)]
     rows = sorted(sums.items(), key=lambda row: (row[0] == "total", row[0]))
     lines = (f"{folder:<20}{spent[0]:>8.0f}{spent[1]:>10.1f}{spent[2]:>10.1f}" for folder, spent in rows)
-    costliest = sorted(tests, key=lambda test: tests[test], reverse=True)[:COSTLIEST]
-    costly = (f"{tests[test]:>8.1f}  {test}" for test in costliest if tests[test] >= 1)
-    return "\n".join((f"{'folder':<20}{'cases':>8}{'CPU s':>10}{'wall s':>10}", *lines, "most CPU s:", *costly))
+    costliest = (*_costliest(files), *_costliest(tests))
+    return "\n".join((f"{'folder':<20}{'cases':>8}{'CPU s':>10}{'wall s':>10}", *lines, *costliest))
+
+
+def _costliest(costs: Costs) -> list[str]:
+    """Return a line for each of the names with the most CPU seconds, then for those with the most seconds."""
+    lines = []
+    for column, title in enumerate(("most CPU s:", "most wall s:")):
+        names = sorted(costs, key=lambda name: costs[name][column], reverse=True)[:COSTLIEST]
+        lines += [title, *(f"{costs[name][column]:>8.1f}  {name}" for name in names)]
+    return lines

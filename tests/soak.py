@@ -121,6 +121,7 @@ def main(part: str, workers: str, *more: str) -> int:
     for name in [check_part(part)] if part else PARTS:
         row, code = run(name, workers, more)
         rows.append(row)
+        print(f"soak part: {name}, {row.tests} tests in {row.minutes:.1f} minutes", flush=True)
         good &= code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
         if name == CLIS and code == 0 and row.passed == row.tests and not more and digest() == before:
             VERIFIED.write_text(f"{before}\n", "utf-8")
