@@ -12,10 +12,10 @@ from fleet.supervisor.run.output_reader import LineReader
 from unit.core.test_redaction import test_five_megabytes_of_code_stay_as_they_are as redact_code
 from unit.core.test_redaction import test_hostile_text_is_redacted_to_its_end as redact_hostile_text
 from unit.core.test_simulation import simulate
-from unit.engine.scope.places import seen, use
-from unit.engine.scope.test_lookout import HEAVY
-from unit.workflows.test_graph import test_graph_of_thousands_of_stages_in_reverse_order_is_sorted as sort_graph
-from unit.workflows.test_graph import test_workflow_with_a_billion_stages_is_refused as refuse_page
+from unit.proof.scope.places import seen, use
+from unit.proof.scope.test_lookout import HEAVY
+from unit.workflows.test_check import test_graph_of_thousands_of_stages_in_reverse_order_is_sorted as sort_graph
+from unit.workflows.test_check import test_workflow_with_a_billion_stages_is_refused as refuse_page
 
 LINES = 1_000_000
 

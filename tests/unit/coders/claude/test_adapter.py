@@ -15,7 +15,7 @@ from fleet.coders.claude.adapter import ClaudeCoder
 from fleet.core.event import Event, EventKind, Gauge, Limit, TokenUsage
 
 CLAUDE = ClaudeCoder()
-QUOTA = Path(__file__).parents[2] / "recordings" / "quota" / "claude.jsonl"
+QUOTA = Path(__file__).parents[3] / "recordings" / "quota" / "claude.jsonl"
 SKIP = "--dangerously-skip-permissions"
 
 

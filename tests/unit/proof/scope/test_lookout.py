@@ -12,9 +12,9 @@ from fleet.home import Home
 from fleet.proof.scope.bounds import bounds_of
 from fleet.proof.scope.lookout import MOST_READ, UNREAD, Lookout
 from fleet.settings import load
-from unit.engine.scope.honest_lines import HONEST
-from unit.engine.scope.hostile_lines import CERTAIN, DOUBTFUL
-from unit.engine.scope.places import ENV, FLEET, TASK, TOP, TREE, USER, seen, use, worktree_bounds
+from unit.proof.scope.honest_lines import HONEST
+from unit.proof.scope.hostile_lines import CERTAIN, DOUBTFUL
+from unit.proof.scope.places import ENV, FLEET, TASK, TOP, TREE, USER, seen, use, worktree_bounds
 
 OTHER = TREE.replace("fix-login", "other")
 RECORDINGS = Path(__file__).parents[3] / "recordings"

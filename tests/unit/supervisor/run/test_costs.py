@@ -24,8 +24,8 @@ from fleet.supervisor.run.fold import fold, going_on
 NOW = datetime(2026, 11, 18, 12, 0, tzinfo=UTC)
 CLAUDE = ClaudeCoder()
 MAIN, SMALL = "claude-sonnet-5", "claude-haiku-4-5-20251001"
-SESSIONS_KEPT = Path(__file__).parents[2] / "recordings" / "sessions"
-RECORDED = Path(__file__).parents[2] / "recordings" / "resumed"
+SESSIONS_KEPT = Path(__file__).parents[3] / "recordings" / "sessions"
+RECORDED = Path(__file__).parents[3] / "recordings" / "resumed"
 #: The counts of one request in these streams: input, output, cache reads, cache writes.
 COUNTS = (100, 30, 1000, 20)
 FRESH, SUMS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens"), 4
