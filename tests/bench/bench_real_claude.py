@@ -29,7 +29,7 @@ if "FLEET_TEST_CLIS" not in os.environ:
 
 from builders import a_task  # noqa: E402
 from fleet.coders import load  # noqa: E402
-from fleet.coders.base import CoderRequest  # noqa: E402
+from fleet.coders.base import Order  # noqa: E402
 from model_server import ModelServer, Scenario, Turn  # noqa: E402
 from model_server.network import ClosedNetwork  # noqa: E402
 from real.through_fleet import RealFleet  # noqa: E402
@@ -83,7 +83,7 @@ def as_started(home: RealFleet, scenario: Scenario, network: ClosedNetwork) -> B
     lines = (home.fleet.home / "tasks" / key / "log.jsonl").read_text().splitlines()
     argv = next(json.loads(line)["argv"] for line in lines if "subprocess_started" in line)
     (prompt,) = (said for said in scenario.turns()[0].said if key in said)
-    stdin = load("claude").command(CoderRequest(task=a_task(), prompt=prompt)).stdin
+    stdin = load("claude").command(Order(task=a_task(), prompt=prompt)).stdin
     # Remove the marks of a run, because fleet does not run this claude.
     del env["FLEET_RUN_ID"], env["FLEET_RUN_TOKEN"]
     return Bare(network.enter(*argv), env, stdin.encode(), home.fleet.cwd)

@@ -15,7 +15,7 @@ from time import perf_counter
 from fleet import coders
 from fleet.agents.base import LaunchSpec
 from fleet.core import clock
-from fleet.core.event import Event, EventKind
+from fleet.core.event import Event, Kind
 from fleet.core.finding import judge
 from fleet.core.outcome import Exit
 from fleet.core.receipt import drafted
@@ -134,10 +134,10 @@ def said(names: list[str]) -> list[Event]:
     events = []
     for number in range(EVENTS // 3):
         name, key = names[number % len(names)], str(number)
-        events.append(Event(kind=EventKind.TEXT, text=f"Now I change {name}, since that is where it is decided. " * 4))
+        events.append(Event(kind=Kind.TEXT, text=f"Now I change {name}, since that is where it is decided. " * 4))
         data = {"command": f"sed -i s/a/b/ {name}", "description": "change it"}
-        events.append(Event(kind=EventKind.TOOL_USE, tool="Bash", tool_id=key, data=data))
-        events.append(Event(kind=EventKind.TOOL_RESULT, tool_id=key, ok=True, text="changed\n" * 20))
+        events.append(Event(kind=Kind.TOOL_USE, tool="Bash", tool_id=key, data=data))
+        events.append(Event(kind=Kind.TOOL_RESULT, tool_id=key, ok=True, text="changed\n" * 20))
     return events
 
 

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from fleet.coders.base import CoderRequest, Command
+from fleet.coders.base import Command, Order
 from fleet.coders.demo.adapter import DemoCoder
 
 
@@ -12,7 +12,7 @@ class CampaignCoder(DemoCoder):
 
     name = "campaign.coder:CampaignCoder"
 
-    def command(self, order: CoderRequest) -> Command:
+    def command(self, order: Order) -> Command:
         """Return the agent's command, with the prompt on stdin."""
         agent = str(Path(__file__).with_name("agent.py"))
         return Command(argv=(sys.executable, "-I", "-S", agent), stdin=order.prompt)

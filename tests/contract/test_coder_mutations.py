@@ -14,7 +14,7 @@ import pytest
 from contract.coder_recordings import lines_of, recorded_coders, scenarios, the_outcome, the_run
 from fleet.coders import load
 from fleet.coders.base import Coder
-from fleet.core.event import EventKind
+from fleet.core.event import Kind
 from fleet.core.outcome import Exit
 from fleet.core.run import Ending
 
@@ -104,9 +104,7 @@ DAMAGE: tuple[Callable[[Lines, random.Random], Lines], ...] = (
 
 def last_words(coder: Coder, lines: Lines, recorded: frozenset[str]) -> list[bool]:
     """Return for each untouched last word, in order, whether it reports success."""
-    words = [
-        event.ok for line in lines if line in recorded for event in coder.parse(line) if event.kind == EventKind.RESULT
-    ]
+    words = [event.ok for line in lines if line in recorded for event in coder.parse(line) if event.kind == Kind.RESULT]
     return [ok is True for ok in words]
 
 

@@ -11,8 +11,8 @@ from builders import a_task
 from contract.coder_recordings import READ_AT
 from contract.test_coder_mutations import DAMAGE, wrong_values
 from fleet.coders import CODERS, load
-from fleet.coders.base import BUSY, LONGEST_ARGUMENT, LONGEST_TYPED, QUESTION, READY, Coder, CoderRequest, Command
-from fleet.core.event import Event, EventKind
+from fleet.coders.base import BUSY, LONGEST_ARGUMENT, LONGEST_TYPED, QUESTION, READY, Coder, Command, Order
+from fleet.core.event import Event, Kind
 from fleet.core.run import Run
 from fleet.supervisor.run.fold import fold
 
@@ -21,7 +21,7 @@ SCREENS = sorted((RECORDINGS / "screens").glob("*/*.txt"))
 SESSIONS = sorted((RECORDINGS / "sessions").glob("*/*.jsonl"))
 #: The first word of a screen's file name says what it shows.
 LOOKS = {"question": QUESTION, "busy": BUSY, "ready": READY, "unknown": ""}
-WITH_SCREEN = sorted(name for name in CODERS if load(name).terminal(CoderRequest(task=a_task(), prompt="")) is not None)
+WITH_SCREEN = sorted(name for name in CODERS if load(name).terminal(Order(task=a_task(), prompt="")) is not None)
 NASTY = "-x 'one' \"two\" `id` $(id) ${HOME} \\ %s 😀\n--help\n"
 FOLDER = "/run's folder"
 
@@ -33,14 +33,14 @@ def coder(request: pytest.FixtureRequest) -> Coder:
 
 def started(coder: Coder, **changes: Any) -> Command:
     given: dict[str, Any] = {"task": a_task(), "prompt": NASTY, "model": "m-1", "folder": FOLDER, "fresh": "f-1"}
-    command = coder.terminal(CoderRequest(**(given | changes)))
+    command = coder.terminal(Order(**(given | changes)))
     assert command is not None
     return command
 
 
 def test_claude_codex_and_demo_have_a_screen() -> None:
     assert {"claude", "codex", "demo"} <= set(WITH_SCREEN)
-    assert load("agy").terminal(CoderRequest(task=a_task(), prompt="x")) is None
+    assert load("agy").terminal(Order(task=a_task(), prompt="x")) is None
 
 
 def test_prompt_is_typed_unchanged_and_in_no_argument_or_variable(coder: Coder) -> None:
@@ -167,9 +167,9 @@ def lines_of(path: Path) -> list[str]:
 def test_recorded_session_yields_the_expected_values(path: Path) -> None:
     expected = json.loads((path.parent / "expected.json").read_text("utf-8"))[path.stem]
     events, run = the_run(load(path.parent.name), lines_of(path))
-    assert [event.kind for event in events if event.kind != EventKind.USAGE] == expected["kinds"].split()
-    assert [event.text for event in events if event.kind == EventKind.DELIVERED] == expected["delivered"]
-    assert [event.ok for event in events if event.kind == EventKind.RESULT] == expected["ok"]
+    assert [event.kind for event in events if event.kind != Kind.USAGE] == expected["kinds"].split()
+    assert [event.text for event in events if event.kind == Kind.DELIVERED] == expected["delivered"]
+    assert [event.ok for event in events if event.kind == Kind.RESULT] == expected["ok"]
     assert [event.limit.kind for event in events if event.limit is not None] == expected.get("limits", [])
     used = (run.input_tokens, run.output_tokens, run.cache_read_tokens, run.cache_write_tokens)
     assert (list(used), run.context_peak) == (expected["tokens"], expected.get("context"))

@@ -3,6 +3,7 @@
 import builtins
 import copy
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 
 from builders import a_task
 from fleet.coders import ALIASES, CODERS, known, load
-from fleet.coders.base import Coder, CoderRequest
+from fleet.coders.base import Coder, Order
 from fleet.coders.prompt import FIELDS, prompt_for
 from fleet.core.errors import BadInput, FleetError
 from fleet.core.event import Event
@@ -32,14 +33,14 @@ def coder(request: pytest.FixtureRequest) -> Coder:
     return load(request.param)
 
 
-def an_order(**changes: object) -> CoderRequest:
+def an_order(**changes: object) -> Order:
     given = {"task": a_task(), "prompt": f"do it with {SECRET}\n-x --y\0", "model": "m-1", "permissions": "skip"}
-    return CoderRequest(**(given | changes))  # type: ignore[arg-type]
+    return Order(**(given | changes))  # type: ignore[arg-type]
 
 
 def test_coder_is_found_by_the_name_that_users_type(coder: Coder) -> None:
     assert known(coder.name) == coder.name
-    assert CODERS[coder.name].startswith(f"fleet.coders.{coder.name}:")
+    assert re.match(rf"fleet\.coders\.{coder.name}(\.adapter)?:", CODERS[coder.name])
 
 
 def test_coder_can_be_asked_to_stop(coder: Coder) -> None:

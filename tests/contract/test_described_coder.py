@@ -10,11 +10,11 @@ import pytest
 
 from builders import a_task
 from fleet.coders import known, load
-from fleet.coders.base import Coder, CoderRequest
+from fleet.coders.base import Coder, Order
 from fleet.coders.command import FIELDS
 from fleet.coders.prompt import FIELDS as PROMPT_FIELDS
 from fleet.core.errors import BadInput, FleetError
-from fleet.core.event import Event, EventKind, TokenUsage
+from fleet.core.event import Event, Kind, Usage
 from fleet.home import Home
 from fleet.settings import Settings, described_coders
 from fleet.settings import load as load_settings
@@ -46,10 +46,10 @@ class Bench:
         Path(self.home.settings).write_text(text, "utf-8")
         return load_settings(self.home, env={})
 
-    def order(self, session: str = "", model: str | None = "big", prompt: str = PROMPT) -> CoderRequest:
-        return CoderRequest(task=a_task(), prompt=prompt, model=model, session=session, folder=str(self.folder))
+    def order(self, session: str = "", model: str | None = "big", prompt: str = PROMPT) -> Order:
+        return Order(task=a_task(), prompt=prompt, model=model, session=session, folder=str(self.folder))
 
-    def run(self, coder: Coder, order: CoderRequest) -> list[Event]:
+    def run(self, coder: Coder, order: Order) -> list[Event]:
         """Start the coder's command as a launcher does. Return the events of its output."""
         command = coder.command(order)
         for name, text in command.files.items():
@@ -84,15 +84,15 @@ def coder(request: pytest.FixtureRequest, bench: Bench, tmp_path: Path, monkeypa
 def test_documented_coder_runs_and_reports_its_work(bench: Bench, coder: Coder) -> None:
     events = bench.run(coder, bench.order())
     assert [event.kind for event in events] == [
-        EventKind.SESSION_STARTED,
-        EventKind.TOOL_USE,
-        EventKind.TEXT,
-        EventKind.USAGE,
-        EventKind.RESULT,
+        Kind.SESSION_STARTED,
+        Kind.TOOL_USE,
+        Kind.TEXT,
+        Kind.USAGE,
+        Kind.RESULT,
     ]
     assert events[0].session.startswith("s-")
     assert (events[1].tool, events[2].text) == ("write", "I wrote mycli.txt.")
-    assert (events[3].usage, events[3].cost_added) == (TokenUsage(input=1200, output=80), 0.004)
+    assert (events[3].usage, events[3].cost_added) == (Usage(input=1200, output=80), 0.004)
     assert events[4].ok is True
     assert (bench.work / "mycli.txt").read_text() == f"I was told: {PROMPT}\n"
     assert coder.window("big") == 128_000 and coder.tells_result and coder.resumes
@@ -115,7 +115,7 @@ def test_documented_plain_coder_reads_its_prompt_from_a_file_and_reports_limits(
     bench.program("plain-cli", '#!/bin/sh\necho "prompt: $(cat "$2")"\necho "HTTP 429 Too Many Requests"\n')
     coder = load("plain", bench.settings(block("toml", 1)))
     said, limit = bench.run(coder, bench.order())
-    assert said == Event(kind=EventKind.TEXT, text=f"prompt: {PROMPT}")
+    assert said == Event(kind=Kind.TEXT, text=f"prompt: {PROMPT}")
     assert limit.limit and (limit.limit.kind, limit.limit.text) == ("rate", "HTTP 429 Too Many Requests")
     assert not coder.tells_result
     told = coder.explain(1, "error: please log in first\n")

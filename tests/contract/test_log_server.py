@@ -16,7 +16,7 @@ from builders import a_task
 from contract.store_builders import a_run, next_claim
 from fleet.actions.control.fetch import HostAway, ask
 from fleet.assembly import open_cluster, open_fleet, open_launcher
-from fleet.core.event import Event, EventKind
+from fleet.core.event import Event, Kind
 from fleet.core.host import HOSTS_KEY
 from fleet.home import Home
 from fleet.hosts.log_server import MOST, MOST_AT_ONCE, LogRequest, LogServer, answer_proof, hosts_key, line
@@ -54,7 +54,7 @@ class Place:
         return self.fleet.store.runs.begin(claim, a_run(task_id=claim.task.id, epoch=claim.epoch, owner=owner))
 
     def tell(self, *texts: str) -> None:
-        self.folder.append_events([Event(kind=EventKind.TEXT, text=text) for text in texts], self.fleet.store.now())
+        self.folder.append_events([Event(kind=Kind.TEXT, text=text) for text in texts], self.fleet.store.now())
 
     def connect(self) -> socket.socket:
         host, _, port = self.address.rpartition(":")
@@ -120,7 +120,7 @@ def test_log_server_sends_nothing_about_foreign_or_unknown_runs(place: Place) ->
     place.tell("one")
     foreign = TaskFolder(place.home, place.foreign.task_id)
     foreign.make()
-    foreign.append_events([Event(kind=EventKind.TEXT, text="not ours to tell")], place.fleet.store.now())
+    foreign.append_events([Event(kind=Kind.TEXT, text="not ours to tell")], place.fleet.store.now())
     for run in (place.foreign.id, "fleet-none/1", "../../etc/passwd/1", "", "a\0b", "x" * 1000):
         assert ask(place.address, KEY, run) == b""
 

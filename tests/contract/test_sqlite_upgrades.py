@@ -191,8 +191,8 @@ def test_upgrades_at_once_run_each_step_once(old: Path, newer_fleet: None) -> No
     script = "\n".join(
         (
             "import sys",
-            "from fleet.store import named_sql, sqlite_connection",
-            f"named_sql.FOLDER = {named_sql.FOLDER!r}; sqlite_connection.SCHEMA_VERSION = {NEW}",
+            "from fleet.store import named_sql; from fleet.store.sqlite import connection",
+            f"named_sql.FOLDER = {named_sql.FOLDER!r}; connection.SCHEMA_VERSION = {NEW}",
             "from fleet.store.sqlite.store import SqliteStore",
             "SqliteStore(sys.argv[1], migrate=True).config.all()",
         )

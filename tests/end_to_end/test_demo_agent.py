@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from builders import NOON
-from fleet.coders.base import CoderRequest, Command
+from fleet.coders.base import Command, Order
 from fleet.coders.demo.adapter import DemoCoder
 from fleet.coders.prompt import prompt_for
-from fleet.core.event import Event, EventKind
+from fleet.core.event import Event, Kind
 from fleet.core.filter import Lane
 from fleet.core.task import Caller, Task
 from fleet.home import Home
@@ -66,7 +66,7 @@ class Desk:
 
     def command(self, **order: Any) -> Command:
         prompt = prompt_for(self.home, self.task)
-        return DemoCoder().command(CoderRequest(task=self.task, prompt=prompt, **order))
+        return DemoCoder().command(Order(task=self.task, prompt=prompt, **order))
 
     def run(self, **order: Any) -> Ended:
         agent = self.start(**order)
@@ -104,13 +104,13 @@ def steered(words: str) -> pytest.MarkDecorator:
 def test_demo_agent_works_like_an_agent_and_hands_in(desk: Desk) -> None:
     ended = desk.run(model="demo-9")
     assert ended.code == 0, ended.err
-    assert ended.events[0].kind == EventKind.SESSION_STARTED
+    assert ended.events[0].kind == Kind.SESSION_STARTED
     assert (ended.events[0].data["model"], ended.events[0].data["cwd"]) == ("demo-9", str(desk.cwd))
-    assert (ended.events[-1].kind, ended.events[-1].ok) == (EventKind.RESULT, True)
-    used, results = ended.of(EventKind.TOOL_USE), ended.of(EventKind.TOOL_RESULT)
+    assert (ended.events[-1].kind, ended.events[-1].ok) == (Kind.RESULT, True)
+    used, results = ended.of(Kind.TOOL_USE), ended.of(Kind.TOOL_RESULT)
     assert [event.tool for event in used] == ["write", "read", "list", "write", "bd"]
     assert [(event.tool_id, event.ok) for event in results] == [(event.tool_id, True) for event in used]
-    usage = ended.of(EventKind.USAGE)
+    usage = ended.of(Kind.USAGE)
     assert [event.usage.input for event in usage if event.usage] == [1200, 2400, 3600]
     assert all(event.context and event.window and event.context < event.window for event in usage)
     assert "completed" in desk.artifact("PLAN_AND_STATUS.md")
@@ -124,8 +124,8 @@ def test_demo_agent_works_like_an_agent_and_hands_in(desk: Desk) -> None:
 @steered("demo: steps=5 pause=0 lines=300")
 def test_demo_agent_takes_the_given_steps_and_prints_the_given_lines(desk: Desk) -> None:
     ended = desk.run()
-    assert len(ended.of(EventKind.USAGE)) == 5
-    assert [event.text for event in ended.of(EventKind.TEXT) if event.text.startswith("line ")][-1] == "line 300"
+    assert len(ended.of(Kind.USAGE)) == 5
+    assert [event.text for event in ended.of(Kind.TEXT) if event.text.startswith("line ")][-1] == "line 300"
 
 
 @steered("demo: pause=0 fail=2")
@@ -133,11 +133,11 @@ def test_demo_agent_fails_as_often_as_told(desk: Desk) -> None:
     for _ in range(2):
         ended = desk.run()
         assert (ended.code, ended.events[-1].ok) == (1, False)
-        assert ended.of(EventKind.ERROR)
+        assert ended.of(Kind.ERROR)
         assert desk.task.handed_in_at is None
     ended = desk.run()
     assert (ended.code, ended.events[-1].ok) == (0, True)
-    assert "Going on from PLAN_AND_STATUS.md" in ended.of(EventKind.TEXT)[0].text
+    assert "Going on from PLAN_AND_STATUS.md" in ended.of(Kind.TEXT)[0].text
 
 
 @steered('demo: pause=0 ask="Which colour, dear?"')
@@ -150,7 +150,7 @@ def test_demo_agent_asks_and_continues_after_the_answer(desk: Desk) -> None:
         assert desk.folder.result_json() is None
     assert desk.folder.append_answer("Which colour, dear?", "Blue.\nOf course.", NOON)
     ended = desk.run()
-    assert "The answer is: Blue.\nOf course." in [event.text for event in ended.of(EventKind.TEXT)]
+    assert "The answer is: Blue.\nOf course." in [event.text for event in ended.of(Kind.TEXT)]
     assert "Blue." in desk.artifact("KNOWLEDGE.md")
     assert desk.folder.result_json() is not None
 
@@ -158,7 +158,7 @@ def test_demo_agent_asks_and_continues_after_the_answer(desk: Desk) -> None:
 @steered("demo: pause=0 limit=2")
 def test_demo_agent_meets_a_limit_until_the_limit_ends(desk: Desk) -> None:
     ended = desk.run()
-    (limited,) = ended.of(EventKind.LIMIT)
+    (limited,) = ended.of(Kind.LIMIT)
     assert (ended.code, ended.events[-1].ok) == (1, False)
     assert limited.limit and limited.limit.kind == "rate" and limited.limit.resets_at
     left = limited.limit.resets_at - datetime.now(UTC)
@@ -169,13 +169,13 @@ def test_demo_agent_meets_a_limit_until_the_limit_ends(desk: Desk) -> None:
 
 @steered("demo: pause=0 context=95")
 def test_demo_agent_reports_the_given_context_size(desk: Desk) -> None:
-    assert {(event.context, event.window) for event in desk.run().of(EventKind.USAGE)} == {(190_000, 200_000)}
+    assert {(event.context, event.window) for event in desk.run().of(Kind.USAGE)} == {(190_000, 200_000)}
 
 
 @steered("demo: pause=0 exit=3")
 def test_demo_agent_exits_with_the_given_code(desk: Desk) -> None:
     ended = desk.run()
-    assert (ended.code, ended.of(EventKind.RESULT)) == (3, [])
+    assert (ended.code, ended.of(Kind.RESULT)) == (3, [])
     assert "ends badly" in ended.err
 
 
@@ -189,7 +189,7 @@ def test_demo_agent_leaves_the_task_unclosed_when_told(desk: Desk) -> None:
 @steered("demo: idle")
 def test_demo_agent_claims_success_without_work_when_told(desk: Desk) -> None:
     ended = desk.run()
-    assert (ended.code, ended.events[-1].ok, ended.of(EventKind.TOOL_USE)) == (0, True, [])
+    assert (ended.code, ended.events[-1].ok, ended.of(Kind.TOOL_USE)) == (0, True, [])
     assert desk.folder.result_json() is None
 
 
@@ -211,8 +211,8 @@ def catches_sigterm(pid: int) -> bool:
     ("desk", "last"),
     [
         ("demo: hang=start", None),
-        ("demo: hang=middle", EventKind.USAGE),
-        ("demo: hang=result pause=0", EventKind.RESULT),
+        ("demo: hang=middle", Kind.USAGE),
+        ("demo: hang=result pause=0", Kind.RESULT),
     ],
     indirect=["desk"],
     ids=["start", "middle", "result"],
@@ -230,7 +230,7 @@ def test_demo_agent_hangs_at_the_given_point_and_stops_on_a_signal(desk: Desk, l
     out, err = agent.communicate(timeout=60)
     ended = Ended(agent.returncode, seen + out, err)
     assert ended.code == 128 + number, err
-    assert (ended.events[-1].kind, ended.events[-1].ok) == (EventKind.RESULT, False)
+    assert (ended.events[-1].kind, ended.events[-1].ok) == (Kind.RESULT, False)
 
 
 @steered('demo: steps=x ask="unended pause=-5')
@@ -247,8 +247,8 @@ def test_demo_agent_resumes_a_session(desk: Desk) -> None:
 def test_demo_agent_reports_a_missing_bd_and_ends(desk: Desk) -> None:
     desk.env["PATH"] = "/nonexistent"
     ended = desk.run()
-    assert (ended.of(EventKind.TOOL_RESULT)[-1].tool, ended.of(EventKind.TOOL_RESULT)[-1].ok) == ("bd", False)
-    assert ended.events[-1].kind == EventKind.RESULT
+    assert (ended.of(Kind.TOOL_RESULT)[-1].tool, ended.of(Kind.TOOL_RESULT)[-1].ok) == ("bd", False)
+    assert ended.events[-1].kind == Kind.RESULT
 
 
 def test_demo_agent_imports_only_the_standard_library(tmp_path: Path) -> None:

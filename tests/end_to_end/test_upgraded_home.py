@@ -37,8 +37,9 @@ select max(n) as most from numbers;
 #: Python runs this at its start: it turns this fleet into one with two more migrations.
 PATCH = """
 import os
-from fleet.store import named_sql, sqlite_connection
-named_sql.FOLDER, sqlite_connection.SCHEMA_VERSION = os.path.join(os.path.dirname(__file__), "sql"), {newer}
+from fleet.store import named_sql
+from fleet.store.sqlite import connection
+named_sql.FOLDER, connection.SCHEMA_VERSION = os.path.join(os.path.dirname(__file__), "sql"), {newer}
 """
 
 

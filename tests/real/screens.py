@@ -15,9 +15,9 @@ from uuid import uuid4
 
 from builders import a_task
 from fleet.coders import load
-from fleet.coders.base import BUSY, QUESTION, READY, CoderRequest, Command
+from fleet.coders.base import BUSY, QUESTION, READY, Command, Order
 from fleet.coders.dialogs import pre_answer
-from fleet.core.event import Event, EventKind
+from fleet.core.event import Event, Kind
 from model_server import Scenario
 from model_server.network import ClosedNetwork
 from needs import require
@@ -116,7 +116,7 @@ class RealScreen(Screen):
             pre_answer(self.coder, FOLDERS[cli](home), str(self.work), self.env)
         run = base / f"run-{uuid4().hex[:8]}"
         given = {"prompt": "make it so", "model": MODELS[cli], "permissions": "skip", "fresh": str(uuid4())} | order
-        command = self.coder.terminal(CoderRequest(task=a_task(), folder=str(run), **given))
+        command = self.coder.terminal(Order(task=a_task(), folder=str(run), **given))
         assert command is not None
         self.session, self.folder, self._since = command.session, run, time.time()
         super().__init__(network.enter, run, command, self.env, self.work)
@@ -169,8 +169,8 @@ class RealScreen(Screen):
 
     def wait_delivered(self, text: str) -> None:
         """Wait until a message has reached the model."""
-        tell = lambda: f"{self.told(EventKind.DELIVERED)}\n{self.shown()}"  # noqa: E731
-        wait_for(lambda: text in self.told(EventKind.DELIVERED), f"{text[:50]!r} to be delivered", tell, PATIENCE)
+        tell = lambda: f"{self.told(Kind.DELIVERED)}\n{self.shown()}"  # noqa: E731
+        wait_for(lambda: text in self.told(Kind.DELIVERED), f"{text[:50]!r} to be delivered", tell, PATIENCE)
 
     def _file(self) -> Path | None:
         """Return the session file as fleet finds it: by the session id, or by the first line of a new file."""

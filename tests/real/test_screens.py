@@ -8,7 +8,7 @@ import pytest
 
 from fleet.coders.base import BUSY, QUESTION, READY
 from fleet.coders.dialogs import trust_folder
-from fleet.core.event import EventKind
+from fleet.core.event import Kind
 from model_server import ModelServer, Turn
 from model_server.network import ClosedNetwork
 from real.screens import RealScreen
@@ -51,20 +51,20 @@ def test_screen_works_on_its_prompt_and_its_session_file_reports_everything(cli:
     screen.wait(lambda shown: "Well done." in shown, "the last reply")
     screen.until(READY)
     assert (screen.work / "made").read_text().strip() == str(screen.work)
-    wait_for(lambda: screen.told(EventKind.RESULT), "the turn's end in the file")
+    wait_for(lambda: screen.told(Kind.RESULT), "the turn's end in the file")
     events = screen.events()
-    kinds = [event.kind for event in events if event.kind != EventKind.USAGE]
+    kinds = [event.kind for event in events if event.kind != Kind.USAGE]
     # Claude may write its first reply into the file before the prompt.
     expected = ["session_started", "delivered", "text", "tool_use", "tool_result", "text", "result"]
     assert sorted(kinds) == sorted(expected) and kinds[-3:] == expected[-3:]
-    assert [event.session for event in events if event.kind == EventKind.SESSION_STARTED] == [screen.session]
-    assert screen.told(EventKind.DELIVERED) == [NASTY.replace("\t", "    ") if cli == "claude" else NASTY]
-    assert screen.told(EventKind.TEXT) == ["I begin.", "Well done."]
-    (used,) = [event for event in events if event.kind == EventKind.TOOL_USE]
-    (gave,) = [event for event in events if event.kind == EventKind.TOOL_RESULT]
+    assert [event.session for event in events if event.kind == Kind.SESSION_STARTED] == [screen.session]
+    assert screen.told(Kind.DELIVERED) == [NASTY.replace("\t", "    ") if cli == "claude" else NASTY]
+    assert screen.told(Kind.TEXT) == ["I begin.", "Well done."]
+    (used,) = [event for event in events if event.kind == Kind.TOOL_USE]
+    (gave,) = [event for event in events if event.kind == Kind.TOOL_RESULT]
     assert (used.tool, used.tool_id) == ({"claude": "Bash", "codex": "exec_command"}[cli], gave.tool_id)
     assert gave.ok is True and "fine" in gave.text
-    assert [event.ok for event in events if event.kind == EventKind.RESULT] == [True]
+    assert [event.ok for event in events if event.kind == Kind.RESULT] == [True]
     assert tokens(screen) == {"claude": (200, 60, 2000, 40), "codex": (240, 60, 2000, 0)}[cli]
     assert max(event.context or 0 for event in events) == {"claude": 1120, "codex": 1150}[cli]
 
@@ -84,16 +84,16 @@ def test_message_arrives_during_work_and_after_it(cli: str, opened: Open) -> Non
     wait_for(lambda: (screen.work / "begun").exists(), "the tool to run", screen.shown)
     screen.until(BUSY)
     screen.say("in the midst,\n'of' $(work)")
-    assert screen.told(EventKind.RESULT) == []
+    assert screen.told(Kind.RESULT) == []
     (screen.work / "go").touch()
     screen.wait_delivered("in the midst,\n'of' $(work)")
     screen.until(READY)
-    wait_for(lambda: len(screen.told(EventKind.RESULT)) == 1, "the first turn's end")
+    wait_for(lambda: len(screen.told(Kind.RESULT)) == 1, "the first turn's end")
     screen.say("and after it")
     screen.wait_delivered("and after it")
-    wait_for(lambda: len(screen.told(EventKind.RESULT)) == 2, "the second turn's end")
+    wait_for(lambda: len(screen.told(Kind.RESULT)) == 2, "the second turn's end")
     screen.until(READY)
-    assert screen.told(EventKind.TEXT)[-1] == "That too."
+    assert screen.told(Kind.TEXT)[-1] == "That too."
     # Claude embeds a message that arrived during its work in a sentence.
     assert any("in the midst,\n'of' $(work)" in text for text in received(screen))
     assert "and after it" in received(screen)
@@ -168,13 +168,13 @@ def test_protocol_is_passed_apart_from_the_prompt(cli: str, opened: Open) -> Non
     screen.wait(lambda shown: "Well done." in shown, "the reply")
     assert screen.scenario.turns()[0].holds(protocol)
     assert "make it so" in received(screen)
-    wait_for(lambda: screen.told(EventKind.DELIVERED) == ["make it so"], "the prompt in its session's file")
+    wait_for(lambda: screen.told(Kind.DELIVERED) == ["make it so"], "the prompt in its session's file")
 
 
 @pytest.mark.parametrize("cli", CLIS)
 def test_session_resumes_where_it_ended(cli: str, opened: Open, tmp_path: Path) -> None:
     first = opened(cli, DONE, base=tmp_path / "same", prompt="the first words")
-    wait_for(lambda: first.told(EventKind.RESULT), "the first turn's end")
+    wait_for(lambda: first.told(Kind.RESULT), "the first turn's end")
     pid = first.run("list-panes", "-F", "#{pane_pid}").strip()
     first.run("respawn-pane", "-k", "true")
     wait_for(lambda: not Path(f"/proc/{pid}").exists(), "the first to be gone: it writes its settings as it goes")
@@ -182,7 +182,7 @@ def test_session_resumes_where_it_ended(cli: str, opened: Open, tmp_path: Path) 
     again.wait(lambda shown: "I remember." in shown, "the reply")
     assert again.session == first.session
     assert any(request.holds("the first words") and request.holds("and more") for request in again.scenario.turns())
-    wait_for(lambda: again.told(EventKind.DELIVERED) == ["the first words", "and more"], "both in one file")
+    wait_for(lambda: again.told(Kind.DELIVERED) == ["the first words", "and more"], "both in one file")
 
 
 def test_gemini_works_at_a_screen_without_questions_when_its_folder_is_trusted(opened: Open) -> None:
@@ -201,11 +201,9 @@ def test_gemini_works_at_a_screen_without_questions_when_its_folder_is_trusted(o
     screen.wait_delivered("and\nmore")
     screen.wait(lambda shown: "That too." in shown, "the reply")
     kinds = ["session_started", "delivered", "text", "tool_use", "tool_result", "text", "delivered", "text"]
-    wait_for(
-        lambda: [event.kind for event in screen.events() if event.kind != EventKind.USAGE] == kinds, "all in the file"
-    )
+    wait_for(lambda: [event.kind for event in screen.events() if event.kind != Kind.USAGE] == kinds, "all in the file")
     assert screen.events()[0].session == screen.session
-    (named, more), asked_for = screen.told(EventKind.DELIVERED), received(screen)
+    (named, more), asked_for = screen.told(Kind.DELIVERED), received(screen)
     assert f"{screen.folder}/prompt.md" in named and named in asked_for
     assert (screen.folder / "prompt.md").read_text("utf-8") == NASTY
     assert more == "and\nmore" and more in asked_for

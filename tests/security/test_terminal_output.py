@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from builders import a_comment, a_task
-from fleet.core.event import Event, EventKind
+from fleet.core.event import Event, Kind
 from fleet.core.jsontext import encode
 from fleet.core.task import Verdict
 from fleet.supervisor.task_folder import TaskFolder
@@ -51,7 +51,7 @@ def plant(records: Records) -> str:
     claim, run = records.begin(task.id, model=HOSTILE, session=HOSTILE)
     folder = TaskFolder(records.home, task.id)
     folder.make()
-    kinds = (EventKind.TEXT, EventKind.TOOL_USE, EventKind.RESULT)
+    kinds = (Kind.TEXT, Kind.TOOL_USE, Kind.RESULT)
     folder.append_events([Event(kind=kind, text=HOSTILE, tool=HOSTILE) for kind in kinds], records.store.now())
     records.end(claim, run, "failed", Verdict(status="blocked", reason=HOSTILE), reason=HOSTILE)
     records.ask(task.id, f"{HOSTILE}\nmore", key=f"{task.id}/q1")

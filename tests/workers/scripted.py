@@ -4,7 +4,7 @@ import signal
 import sys
 from pathlib import Path
 
-from fleet.coders.base import CoderRequest, Command
+from fleet.coders.base import Command, Order
 from fleet.coders.demo.adapter import DemoCoder
 
 
@@ -14,7 +14,7 @@ class ScriptedCoder(DemoCoder):
     name = "workers.scripted:ScriptedCoder"
     stop_steps = (signal.SIGTERM,)
 
-    def command(self, order: CoderRequest) -> Command:
+    def command(self, order: Order) -> Command:
         """The agent, with the prompt on stdin."""
         agent = str(Path(__file__).with_name("scripted_agent.py"))
         return Command(argv=(sys.executable, "-I", "-S", agent), stdin=order.prompt)

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from fleet.coders.base import NEXT_RUN, RESUME, SAME_CWD, STDIN, CoderRequest, Command
+from fleet.coders.base import NEXT_RUN, RESUME, SAME_CWD, STDIN, Command, Order
 from fleet.coders.demo.adapter import DemoCoder
-from fleet.core.event import Event, EventKind
+from fleet.core.event import Event, Kind
 
 AGENT = str(Path(__file__).with_name("steered_agent.py"))
 
@@ -21,7 +21,7 @@ class ListeningCoder(DemoCoder):
     steering = STDIN
     resumes = SAME_CWD
 
-    def command(self, order: CoderRequest) -> Command:
+    def command(self, order: Order) -> Command:
         """The prompt is the first message."""
         return Command(argv=(*_argv(order), "--listen"), stdin=self.message(order.prompt), keep_stdin=True)
 
@@ -29,7 +29,7 @@ class ListeningCoder(DemoCoder):
         """The demo coder's stream, and what was heard."""
         found = super().parse(line)
         if not found and '"delivered"' in line:
-            return [Event(kind=EventKind.DELIVERED, text=json.loads(line)["text"])]
+            return [Event(kind=Kind.DELIVERED, text=json.loads(line)["text"])]
         return found
 
     def message(self, text: str) -> str:
@@ -49,7 +49,7 @@ class ResumingCoder(DemoCoder):
     steering = RESUME
     resumes = SAME_CWD
 
-    def command(self, order: CoderRequest) -> Command:
+    def command(self, order: Order) -> Command:
         """The prompt on stdin, which then ends."""
         return Command(argv=_argv(order), stdin=order.prompt)
 
@@ -72,6 +72,6 @@ class KeyedCoder(LaterCoder):
         return ("KEY_OF_ITS_OWN",)
 
 
-def _argv(order: CoderRequest) -> tuple[str, ...]:
+def _argv(order: Order) -> tuple[str, ...]:
     session = (f"--session={order.session}",) if order.session else ()
     return (sys.executable, "-I", "-S", AGENT, *session)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from fleet.coders.base import CoderRequest, Command
+    from fleet.coders.base import Command, Order
 
 
 def coder() -> type:
@@ -27,7 +27,7 @@ def coder() -> type:
         name = "workers.telling:TellingCoder"
         stop_steps = (signal.SIGTERM,)
 
-        def command(self, order: "CoderRequest") -> "Command":
+        def command(self, order: "Order") -> "Command":
             """The agent, with the prompt on stdin."""
             return Command(argv=(sys.executable, "-I", "-S", str(Path(__file__))), stdin=order.prompt)
 

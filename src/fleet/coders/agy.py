@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from fleet.coders.base import Coder, Command
 from fleet.coders.refusals import refusal
 from fleet.coders.said import clean, decoded, text
-from fleet.core.event import Event, EventKind
+from fleet.core.event import Event, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fleet.coders.base import CoderRequest
+    from fleet.coders.base import Order
 
 PROMPT = "agy-prompt.md"
 #: Keys that may hold the text of a line that is JSON.
@@ -35,7 +35,7 @@ class AgyCoder(Coder):
     tells_tools = False
     tells_tokens = False
 
-    def command(self, order: CoderRequest) -> Command:
+    def command(self, order: Order) -> Command:
         """Write the prompt to a file of the run and tell the agent to read that file.
 
         Every user of the machine could read a prompt in argv, and the kernel refuses arguments over 128 KiB. The
@@ -53,18 +53,18 @@ class AgyCoder(Coder):
             return []
         said = decoded(line) if line.lstrip().startswith("{") else None
         if said is None:
-            return [Event(kind=EventKind.TEXT, text=clean(line))]
+            return [Event(kind=Kind.TEXT, text=clean(line))]
         if complaint := text(said, "error"):
-            return [Event(kind=EventKind.ERROR, text=complaint)]
+            return [Event(kind=Kind.ERROR, text=complaint)]
         found = next((words for key in TEXTS if (words := text(said, key))), "")
-        return [Event(kind=EventKind.TEXT, text=found)] if found else []
+        return [Event(kind=Kind.TEXT, text=found)] if found else []
 
     def explain(self, status: int | None, stderr: str) -> Event | None:
         """Return the complaint on stderr if the program failed."""
         complaint = stderr.strip()[-1000:]
         if not status or not complaint:
             return None
-        return refusal(complaint) or Event(kind=EventKind.ERROR, text=complaint[-300:])
+        return refusal(complaint) or Event(kind=Kind.ERROR, text=complaint[-300:])
 
     def login_signs(self, env: Mapping[str, str]) -> tuple[str, ...]:
         """Return the settings file that the first start of `agy` creates."""

@@ -28,7 +28,7 @@ LONGEST_TYPED = 64 * 1024
 PROMPT_FILE, PROTOCOL_FILE = "prompt.md", "protocol.md"
 
 
-class CoderRequest(Record):
+class Order(Record):
     """A run's request to a coder."""
 
     task: Task
@@ -128,7 +128,7 @@ class Coder:
     #: SAME_CWD, ANYWHERE, or empty if a session cannot be resumed.
     resumes: str = ""
 
-    def command(self, order: CoderRequest) -> Command:
+    def command(self, order: Order) -> Command:
         """Return the program, its additional environment variables and its input."""
         raise NotImplementedError
 
@@ -140,7 +140,7 @@ class Coder:
         """Return the events of one line of output. A line that the coder does not understand has none."""
         raise NotImplementedError
 
-    def terminal(self, order: CoderRequest) -> Command | None:
+    def terminal(self, order: Order) -> Command | None:
         """Return how to start the program on a screen, and the prompt to type. Return None if it has no screen."""
         return None
 

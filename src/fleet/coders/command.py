@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fleet.coders.base import SAME_CWD, Coder, Command
 from fleet.coders.said import LARGEST, clean, decoded, instant
 from fleet.core.errors import BadInput, FleetError
-from fleet.core.event import Event, EventKind, Limit, TokenUsage
+from fleet.core.event import Event, Kind, Limit, Usage
 from fleet.settings.described_coder import PATHS, OutputPath
 
 if TYPE_CHECKING:
@@ -45,17 +45,15 @@ class OutputParser:
         said = (decoded(line) or {}) if self._output.format == "jsonl" else {}
         ok = self._last_word(line, said)
         limit = self._limit(line, said)
-        found = [
-            Event(kind=EventKind.TOOL_USE, tool=name[:LONGEST_NAME]) for name in self._all("tool", line, said, _text)
-        ]
+        found = [Event(kind=Kind.TOOL_USE, tool=name[:LONGEST_NAME]) for name in self._all("tool", line, said, _text)]
         if ok is None and limit is None:
-            found += [Event(kind=EventKind.TEXT, text=text) for text in self._texts(line, said)]
-            found += [Event(kind=EventKind.ERROR, text=text) for text in self._all("error", line, said, _text)]
+            found += [Event(kind=Kind.TEXT, text=text) for text in self._texts(line, said)]
+            found += [Event(kind=Kind.ERROR, text=text) for text in self._all("error", line, said, _text)]
         found += self._usage(line, said)
         if limit is not None:
             found.append(limit)
         if ok is not None:
-            found.append(Event(kind=EventKind.RESULT, ok=ok, text=self._reason(line, said)))
+            found.append(Event(kind=Kind.RESULT, ok=ok, text=self._reason(line, said)))
         session = self._first("session", line, said, _session)
         if not session:
             return found
@@ -74,14 +72,14 @@ class OutputParser:
     def _limit(self, line: str, said: Mapping[str, Any]) -> Event | None:
         output = self._output
         if _has(output.context_full, line, said):
-            return Event(kind=EventKind.CONTEXT_FULL, text=self._reason(line, said))
+            return Event(kind=Kind.CONTEXT_FULL, text=self._reason(line, said))
         kinds = ((output.auth, "auth"), (output.limit, output.limit_kind), (output.overload, "overload"))
         kind = next((kind for signs, kind in kinds if _has(signs, line, said)), "")
         if not kind:
             return None
         text = self._reason(line, said) or clean(line.strip())[:LONGEST_REASON]
         return Event(
-            kind=EventKind.LIMIT,
+            kind=Kind.LIMIT,
             text=text,
             limit=Limit(kind=kind, text=text, resets_at=self._first("resets_at", line, said, instant)),
         )
@@ -106,8 +104,8 @@ class OutputParser:
         total = self._output.usage_total
         return [
             Event(
-                kind=EventKind.USAGE,
-                usage=TokenUsage(**told, total=total) if told else None,
+                kind=Kind.USAGE,
+                usage=Usage(**told, total=total) if told else None,
                 cost_usd=cost if total else None,
                 cost_added=None if total else cost,
                 context=context,
@@ -131,7 +129,7 @@ def is_session(text: str) -> bool:
 
 
 def _started(session: str) -> Event:
-    return Event(kind=EventKind.SESSION_STARTED, session=session)
+    return Event(kind=Kind.SESSION_STARTED, session=session)
 
 
 def _has(signs: Mapping[str, Any], line: str, said: Mapping[str, Any]) -> bool:
@@ -188,7 +186,7 @@ def _amount(value: Any) -> float | None:
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from fleet.coders.base import CoderRequest
+    from fleet.coders.base import Order
     from fleet.core.event import Event
     from fleet.settings.sections import CoderSettings
 
@@ -221,7 +219,7 @@ class CommandCoder(Coder):
         self._own = own
         self._reader = OutputParser(own.output)
 
-    def command(self, order: CoderRequest) -> Command:
+    def command(self, order: Order) -> Command:
         """Return argv with its fields filled in. Raises BadInput or FleetError if a value cannot be an argument."""
         own = self._own
         session = order.session if is_session(order.session) else ""

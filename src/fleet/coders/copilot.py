@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING
 from fleet.coders.base import RESUME, SAME_CWD, Coder, Command
 from fleet.coders.refusals import complaint, refusal
 from fleet.coders.said import count, decoded, read_by_type, table, text
-from fleet.core.event import Event, EventKind, Limit, TokenUsage
+from fleet.core.event import Event, Kind, Limit, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from fleet.coders.base import CoderRequest
+    from fleet.coders.base import Order
     from fleet.coders.said import Said
 
 ARGV = ("copilot", "--output-format=json", "--no-ask-user", "--no-auto-update")
@@ -60,7 +60,7 @@ class CopilotCoder(Coder):
     steering = RESUME
     resumes = SAME_CWD  # from elsewhere it would work in the session's old directory
 
-    def command(self, order: CoderRequest) -> Command:
+    def command(self, order: Order) -> Command:
         argv = [*ARGV]
         if order.model:
             argv.append(f"--model={order.model}")
@@ -118,7 +118,7 @@ def _home(env: Mapping[str, str]) -> str:
 
 
 def _ready(said: Said) -> list[Event]:
-    return [Event(kind=EventKind.SESSION_STARTED, data={"model": text(table(said, "data"), "model")})]
+    return [Event(kind=Kind.SESSION_STARTED, data={"model": text(table(said, "data"), "model")})]
 
 
 def _message(said: Said) -> list[Event]:
@@ -126,14 +126,14 @@ def _message(said: Said) -> list[Event]:
         return []  # a message to the agent, not from it
     data = table(said, "data")
     thought, words = text(data, "reasoningText"), text(data, "content")
-    found = [Event(kind=EventKind.THINKING, text=thought)] if thought else []
-    return [*found, Event(kind=EventKind.TEXT, text=words)] if words else found
+    found = [Event(kind=Kind.THINKING, text=thought)] if thought else []
+    return [*found, Event(kind=Kind.TEXT, text=words)] if words else found
 
 
 def _tool_use(said: Said) -> list[Event]:
     data = table(said, "data")
     tool, tool_id = text(data, "toolName"), text(data, "toolCallId")
-    return [Event(kind=EventKind.TOOL_USE, tool=tool, tool_id=tool_id, data=table(data, "arguments"))]
+    return [Event(kind=Kind.TOOL_USE, tool=tool, tool_id=tool_id, data=table(data, "arguments"))]
 
 
 def _tool_result(said: Said) -> list[Event]:
@@ -141,7 +141,7 @@ def _tool_result(said: Said) -> list[Event]:
     telemetry, error = table(data, "toolTelemetry"), table(data, "error")
     metrics = {} if _of_sub_agent(said) else table(telemetry, "metrics")
     result = Event(
-        kind=EventKind.TOOL_RESULT,
+        kind=Kind.TOOL_RESULT,
         tool_id=text(data, "toolCallId"),
         text=text(table(data, "result"), "content") or text(error, "message"),
         ok=data.get("success") is True,
@@ -150,7 +150,7 @@ def _tool_result(said: Said) -> list[Event]:
     )
     if error.get("code") != "denied" or "following rules" in text(error, "message"):
         return [result]  # a call that a user's rule forbids needs no question
-    return [result, Event(kind=EventKind.DENIED, tool=_denied(table(telemetry, "properties")))]
+    return [result, Event(kind=Kind.DENIED, tool=_denied(table(telemetry, "properties")))]
 
 
 def _denied(properties: Said) -> str:
@@ -162,31 +162,31 @@ def _refused(said: Said) -> list[Event]:
     data = table(said, "data")
     complaint, status = text(data, "errorMessage"), count(data, "statusCode")
     words = text(decoded(complaint) or {}, "message") or complaint or f"HTTP status {status}"
-    return [refusal(words, status=status) or Event(kind=EventKind.ERROR, text=words)]
+    return [refusal(words, status=status) or Event(kind=Kind.ERROR, text=words)]
 
 
 def _gave_up(said: Said) -> list[Event]:
     data = table(said, "data")
     words, why = text(data, "message"), text(data, "errorType")
     if why == "context_limit" or "rejected the prompt as too long" in words:
-        return [Event(kind=EventKind.CONTEXT_FULL, text=words)]
+        return [Event(kind=Kind.CONTEXT_FULL, text=words)]
     if text(data, "errorCode") in OF_THE_PLAN:
-        return [Event(kind=EventKind.LIMIT, text=words, limit=Limit(kind="plan", text=words))]
+        return [Event(kind=Kind.LIMIT, text=words, limit=Limit(kind="plan", text=words))]
     refused = refusal(words, status=count(data, "statusCode"), word=WORDS.get(why, ""))
-    return [refused or Event(kind=EventKind.ERROR, text=words)]
+    return [refused or Event(kind=Kind.ERROR, text=words)]
 
 
 def _idle(said: Said) -> list[Event]:
     # The following result reports success even then.
     aborted = table(said, "data").get("aborted") is True
-    return [Event(kind=EventKind.RESULT, ok=False, text="it was interrupted")] if aborted else []
+    return [Event(kind=Kind.RESULT, ok=False, text="it was interrupted")] if aborted else []
 
 
 def _result(said: Said) -> list[Event]:
     code = said.get("exitCode")
     if type(code) is not int:
         return []
-    return [Event(kind=EventKind.RESULT, ok=code == 0, session=text(said, "sessionId"))]
+    return [Event(kind=Kind.RESULT, ok=code == 0, session=text(said, "sessionId"))]
 
 
 def _of_sub_agent(said: Said) -> bool:
@@ -197,7 +197,7 @@ def _request(told: Said) -> list[Event]:
     context, window = count(told, "inputTokens"), count(told, "maxPromptTokens")
     if not context or told.get("parentToolCallId"):
         return []
-    return [Event(kind=EventKind.USAGE, context=context, window=window or None)]
+    return [Event(kind=Kind.USAGE, context=context, window=window or None)]
 
 
 def _total(data: Said) -> list[Event]:
@@ -207,8 +207,8 @@ def _total(data: Said) -> list[Event]:
         return []
     tokens, output, read, written = (sum(count(told, name) for told in models) for name in _TOKENS)
     fresh = max(tokens - read - written, 0)
-    usage = TokenUsage(input=fresh, output=output, cache_read=read, cache_write=written, total=True)
-    return [Event(kind=EventKind.USAGE, usage=usage)]
+    usage = Usage(input=fresh, output=output, cache_read=read, cache_write=written, total=True)
+    return [Event(kind=Kind.USAGE, usage=usage)]
 
 
 _READERS: dict[str, Callable[[Said], list[Event]]] = {

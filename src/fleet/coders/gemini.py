@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from fleet.coders.base import BUSY, QUESTION, READY, RESUME, SAME_CWD, Coder, Command
 from fleet.coders.refusals import refusal
 from fleet.coders.said import count, decoded, read_by_type, table, tables, text
-from fleet.core.event import Event, EventKind, Limit, TokenUsage
+from fleet.core.event import Event, Kind, Limit, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from fleet.coders.base import CoderRequest
+    from fleet.coders.base import Order
     from fleet.coders.said import Said
 
 
@@ -47,15 +47,15 @@ def shown(screen: str) -> str:
 def session_events(line: str) -> list[Event]:
     said = decoded(line) or {}
     if said.get("kind") == "main" and text(said, "sessionId"):
-        return [Event(kind=EventKind.SESSION_STARTED, session=text(said, "sessionId"))]
+        return [Event(kind=Kind.SESSION_STARTED, session=text(said, "sessionId"))]
     match said.get("type"):
         case "user":
             words = "\n".join(text(each, "text") for each in tables(said, "content") if "text" in each)
-            return [Event(kind=EventKind.DELIVERED, text=words)] if words else []
+            return [Event(kind=Kind.DELIVERED, text=words)] if words else []
         case "gemini":
             return _answer(said)
         case "error":
-            return [Event(kind=EventKind.ERROR, text=text(said, "content"))]
+            return [Event(kind=Kind.ERROR, text=text(said, "content"))]
     return []
 
 
@@ -64,27 +64,27 @@ def _answer(said: Said) -> list[Event]:
     made = [event for call in calls for event in _call(call)]
     words = text(said, "content")
     if words and not calls:
-        made.append(Event(kind=EventKind.TEXT, text=words))
+        made.append(Event(kind=Kind.TEXT, text=words))
     tokens = table(said, "tokens")
     if not tokens:
         return made
     told, read = count(tokens, "input"), min(count(tokens, "cached"), count(tokens, "input"))
-    usage = TokenUsage(
+    usage = Usage(
         input=told - read,
         output=count(tokens, "output") + count(tokens, "thoughts"),
         cache_read=read,
         message=text(said, "id"),
         model=text(said, "model"),
     )
-    return [*made, Event(kind=EventKind.USAGE, usage=usage, context=count(tokens, "total") or None)]
+    return [*made, Event(kind=Kind.USAGE, usage=usage, context=count(tokens, "total") or None)]
 
 
 def _call(call: Said) -> list[Event]:
     tool, tool_id, status = text(call, "name"), text(call, "id"), text(call, "status")
-    used = Event(kind=EventKind.TOOL_USE, tool=tool, tool_id=tool_id, data=table(call, "args"))
+    used = Event(kind=Kind.TOOL_USE, tool=tool, tool_id=tool_id, data=table(call, "args"))
     given = [table(table(each, "functionResponse"), "response") for each in tables(call, "result")]
     output = "\n".join(text(each, "output") or text(each, "error") for each in given)
-    result = Event(kind=EventKind.TOOL_RESULT, tool=tool, tool_id=tool_id, text=output, ok=status == "success")
+    result = Event(kind=Kind.TOOL_RESULT, tool=tool, tool_id=tool_id, text=output, ok=status == "success")
     return [used, result]
 
 
@@ -145,7 +145,7 @@ class GeminiCoder(Coder):
         "GEMINI_CLI_USE_COMPUTE_ADC",
     )
 
-    def command(self, order: CoderRequest) -> Command:
+    def command(self, order: Order) -> Command:
         """Return the command, user options first: an option that takes many values ends at the next option."""
         options, env = _options(order)
         argv, files = ["gemini", *order.flags, "--output-format=stream-json", *options], {}
@@ -155,7 +155,7 @@ class GeminiCoder(Coder):
             files[DEFAULTS] = json.dumps(SETTINGS)
         return Command(argv=tuple(argv), env=env, stdin=order.prompt, files=files)
 
-    def terminal(self, order: CoderRequest) -> Command:
+    def terminal(self, order: Order) -> Command:
         """Return the terminal's command. fleet chooses a new session's id, so its file is known before it exists.
 
         The prompt is in a file. During its start gemini can lose the first half of typed text and run the rest as shell
@@ -205,13 +205,13 @@ class GeminiCoder(Coder):
         complaint = _CHATTER.sub("", _COLOUR.sub("", stderr[-4 * LONGEST :])).strip()
         if status == NO_LOGIN:
             words = f"gemini has no login: {complaint[-300:]}"
-            return Event(kind=EventKind.LIMIT, text=words, limit=Limit(kind="auth", text=words))
+            return Event(kind=Kind.LIMIT, text=words, limit=Limit(kind="auth", text=words))
         if status in EXITS:
-            return Event(kind=EventKind.ERROR, text=f"{EXITS[status]}: {complaint[-300:]}")
+            return Event(kind=Kind.ERROR, text=f"{EXITS[status]}: {complaint[-300:]}")
         waiting = _WAITING.search(complaint)
         if waiting:
             words = waiting[0].partition(_TRACE)[0]
-            return _refused(words, 0) or Event(kind=EventKind.ERROR, text=words)
+            return _refused(words, 0) or Event(kind=Kind.ERROR, text=words)
         return _refused(complaint[-300:], _API_EXITS[status]) if status in _API_EXITS else None
 
     def window(self, model: str) -> int | None:
@@ -229,7 +229,7 @@ class GeminiCoder(Coder):
         return (*names, f"{home}/oauth_creds.json", f"{home}/gemini-credentials.json")
 
 
-def _options(order: CoderRequest) -> tuple[list[str], dict[str, str]]:
+def _options(order: Order) -> tuple[list[str], dict[str, str]]:
     """Return the options for permissions, model and session, and the variables that go with them."""
     options, env = [], dict(ENV)
     if order.permissions == "skip":
@@ -244,18 +244,18 @@ def _options(order: CoderRequest) -> tuple[list[str], dict[str, str]]:
 
 def _init(said: Said) -> list[Event]:
     data = {"model": text(said, "model")}
-    return [Event(kind=EventKind.SESSION_STARTED, session=text(said, "session_id"), data=data)]
+    return [Event(kind=Kind.SESSION_STARTED, session=text(said, "session_id"), data=data)]
 
 
 def _message(said: Said) -> list[Event]:
     if said.get("role") != "assistant":
         return []
-    return [Event(kind=EventKind.TEXT, text=text(said, "content"), delta=said.get("delta") is True)]
+    return [Event(kind=Kind.TEXT, text=text(said, "content"), delta=said.get("delta") is True)]
 
 
 def _tool_use(said: Said) -> list[Event]:
     name, tool_id = text(said, "tool_name"), text(said, "tool_id")
-    return [Event(kind=EventKind.TOOL_USE, tool=name, tool_id=tool_id, data=table(said, "parameters"))]
+    return [Event(kind=Kind.TOOL_USE, tool=name, tool_id=tool_id, data=table(said, "parameters"))]
 
 
 def _tool_result(said: Said) -> list[Event]:
@@ -263,40 +263,40 @@ def _tool_result(said: Said) -> list[Event]:
     tool = tool_id.partition("__")[0]  # its ids begin with the tool's name, and no other field has it
     output = text(said, "output") or text(error, "message")
     ok = said.get("status") == "success"
-    result = Event(kind=EventKind.TOOL_RESULT, tool=tool, tool_id=tool_id, text=output, ok=ok)
+    result = Event(kind=Kind.TOOL_RESULT, tool=tool, tool_id=tool_id, text=output, ok=ok)
     left_out = error.get("type") == "tool_not_registered" and tool in GUARDED
     denied = not ok and (left_out or error.get("type") == "policy_violation")
-    return [result, Event(kind=EventKind.DENIED, tool=tool, tool_id=tool_id)] if denied else [result]
+    return [result, Event(kind=Kind.DENIED, tool=tool, tool_id=tool_id)] if denied else [result]
 
 
 def _error(said: Said) -> list[Event]:
-    return [Event(kind=EventKind.ERROR, text=text(said, "message"))]
+    return [Event(kind=Kind.ERROR, text=text(said, "message"))]
 
 
 def _result(said: Said) -> list[Event]:
     usage = _usage(table(said, "stats"))
     if said.get("status") == "success":
-        return [Event(kind=EventKind.RESULT, ok=True, usage=usage)]
+        return [Event(kind=Kind.RESULT, ok=True, usage=usage)]
     error = table(said, "error")
     message = text(error, "message") or text(error, "type") or "no details"
     found = _refused(message, 0)
-    return [*([found] if found else ()), Event(kind=EventKind.RESULT, ok=False, text=message, usage=usage)]
+    return [*([found] if found else ()), Event(kind=Kind.RESULT, ok=False, text=message, usage=usage)]
 
 
-def _usage(stats: Said) -> TokenUsage:
+def _usage(stats: Said) -> Usage:
     """Return the usage of this run alone, also in a resumed session."""
     told, output = count(stats, "input_tokens"), count(stats, "output_tokens")
     read = min(count(stats, "cached"), told)
     # Thoughts are billed as output, but only the total includes them.
-    return TokenUsage(input=told - read, output=max(output, count(stats, "total_tokens") - told), cache_read=read)
+    return Usage(input=told - read, output=max(output, count(stats, "total_tokens") - told), cache_read=read)
 
 
 def _refused(message: str, status: int) -> Event | None:
     looked_at = message[:LONGEST]
     if _FULL.search(looked_at):
-        return Event(kind=EventKind.CONTEXT_FULL, text=message)
+        return Event(kind=Kind.CONTEXT_FULL, text=message)
     if _PLAN.search(looked_at):
-        return Event(kind=EventKind.LIMIT, text=message, limit=Limit(kind="plan", text=message))
+        return Event(kind=Kind.LIMIT, text=message, limit=Limit(kind="plan", text=message))
     told = _STATUS.search(looked_at)
     found = 429 if _QUOTA.search(looked_at) else int(told[1]) if told else status
     return refusal(message, status=found)

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from fleet.coders.base import RESUME, SAME_CWD, Coder, Command
 from fleet.coders.refusals import refusal
 from fleet.coders.said import amount, count, decoded, table, text
-from fleet.core.event import Event, EventKind, Limit, TokenUsage
+from fleet.core.event import Event, Kind, Limit, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from fleet.coders.base import CoderRequest
+    from fleet.coders.base import Order
     from fleet.coders.said import Said
 
 ENV = {
@@ -67,7 +67,7 @@ class OpencodeCoder(Coder):
         *("OPENCODE_DISABLE_*", "OPENCODE_EXPERIMENTAL*", "OPENCODE_MODELS_*"),
     )
 
-    def command(self, order: CoderRequest) -> Command:
+    def command(self, order: Order) -> Command:
         """Return the command, user options first: an option that takes many values ends at the next option."""
         argv = ["opencode", "run", *order.flags, "--format=json"]
         if order.permissions == "skip":
@@ -89,15 +89,13 @@ class OpencodeCoder(Coder):
         if _STREAM_ERROR in last:
             words = last.partition(' error.error="')[2].removesuffix('"') or last[-300:]
             session = _SESSION.search(last)
-            found = _refused(words, 0) or Event(kind=EventKind.ERROR, text=words)
+            found = _refused(words, 0) or Event(kind=Kind.ERROR, text=words)
             return found.replace(session=session[1] if session else "")
         if status and _DATABASE.search(stderr[-LONGEST:]):
             words = "opencode could not use its own database: another opencode held it"
-            return Event(kind=EventKind.LIMIT, text=words, limit=Limit(kind="overload", text=words))
+            return Event(kind=Kind.LIMIT, text=words, limit=Limit(kind="overload", text=words))
         if "Session not found" in stderr:
-            return Event(
-                kind=EventKind.ERROR, text="opencode does not know the session any more: start the task afresh"
-            )
+            return Event(kind=Kind.ERROR, text="opencode does not know the session any more: start the task afresh")
         return None
 
     def config_env(self, folder: str) -> dict[str, str]:
@@ -110,19 +108,19 @@ class OpencodeCoder(Coder):
 
 
 def _step_start(said: Said, session: str) -> list[Event]:
-    return [Event(kind=EventKind.SESSION_STARTED, session=session)]
+    return [Event(kind=Kind.SESSION_STARTED, session=session)]
 
 
 def _text(said: Said, session: str) -> list[Event]:
     part = table(said, "part")
     if part.get("synthetic") is True:
         # opencode's own words to the model after compaction: the preceding stop was not the end.
-        return [Event(kind=EventKind.SESSION_STARTED, session=session)]
-    return [Event(kind=EventKind.TEXT, text=text(part, "text"), session=session)]
+        return [Event(kind=Kind.SESSION_STARTED, session=session)]
+    return [Event(kind=Kind.TEXT, text=text(part, "text"), session=session)]
 
 
 def _reasoning(said: Said, session: str) -> list[Event]:
-    return [Event(kind=EventKind.THINKING, text=text(table(said, "part"), "text"), session=session)]
+    return [Event(kind=Kind.THINKING, text=text(table(said, "part"), "text"), session=session)]
 
 
 def _tool_use(said: Said, session: str) -> list[Event]:
@@ -132,11 +130,11 @@ def _tool_use(said: Said, session: str) -> list[Event]:
     tool, tool_id, error = text(part, "tool"), text(part, "callID"), text(state, "error")
     ok = state.get("status") == "completed" and table(state, "metadata").get("exit") in (None, 0)
     told = [
-        Event(kind=EventKind.TOOL_USE, tool=tool, tool_id=tool_id, data=table(state, "input"), session=session),
-        Event(kind=EventKind.TOOL_RESULT, tool=tool, tool_id=tool_id, text=text(state, "output") or error, ok=ok),
+        Event(kind=Kind.TOOL_USE, tool=tool, tool_id=tool_id, data=table(state, "input"), session=session),
+        Event(kind=Kind.TOOL_RESULT, tool=tool, tool_id=tool_id, text=text(state, "output") or error, ok=ok),
     ]
     if _REJECTED.match(error):
-        told.append(Event(kind=EventKind.DENIED, tool=tool, tool_id=tool_id))
+        told.append(Event(kind=Kind.DENIED, tool=tool, tool_id=tool_id))
     return told
 
 
@@ -147,8 +145,8 @@ def _step_finish(said: Said, session: str) -> list[Event]:
     fresh, read, written = count(tokens, "input"), count(cache, "read"), count(cache, "write")
     output = count(tokens, "output") + count(tokens, "reasoning")
     used = Event(
-        kind=EventKind.USAGE,
-        usage=TokenUsage(input=fresh, output=output, cache_read=read, cache_write=written),
+        kind=Kind.USAGE,
+        usage=Usage(input=fresh, output=output, cache_read=read, cache_write=written),
         cost_added=amount(part, "cost"),
         context=fresh + read + written or None,
         session=session,
@@ -159,19 +157,19 @@ def _step_finish(said: Said, session: str) -> list[Event]:
 def _stopped(reason: str) -> list[Event]:
     match reason:
         case "stop":
-            return [Event(kind=EventKind.RESULT, ok=True)]
+            return [Event(kind=Kind.RESULT, ok=True)]
         case "tool-calls":
             return []
-    return [Event(kind=EventKind.ERROR, text=f"the model's answer broke off: {reason or 'no reason told'}")]
+    return [Event(kind=Kind.ERROR, text=f"the model's answer broke off: {reason or 'no reason told'}")]
 
 
 def _error(said: Said, session: str) -> list[Event]:
     error = table(said, "error")
     data, name = table(error, "data"), text(error, "name") or text(error, "_tag")
     message = text(data, "message") or name or "no details"
-    last = Event(kind=EventKind.RESULT, ok=False, text=message, session=session)
+    last = Event(kind=Kind.RESULT, ok=False, text=message, session=session)
     if name == "ContextOverflowError":
-        return [Event(kind=EventKind.CONTEXT_FULL, text=message, session=session), last]
+        return [Event(kind=Kind.CONTEXT_FULL, text=message, session=session), last]
     if name == "ProviderAuthError":
         return [*_limit(message, 401), last]
     return [*_limit(message, count(data, "statusCode")), last]

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING
 from fleet.coders.base import RESUME, SAME_CWD, Coder, Command
 from fleet.coders.refusals import complaint, refusal
 from fleet.coders.said import amount, count, read_by_type, table, tables, text
-from fleet.core.event import Event, EventKind, TokenUsage
+from fleet.core.event import Event, Kind, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from fleet.coders.base import CoderRequest
+    from fleet.coders.base import Order
     from fleet.coders.said import Said
 
 ENV = {"PI_SKIP_VERSION_CHECK": "1"}
@@ -105,7 +105,7 @@ class PiCoder(Coder):
     steering = RESUME
     resumes = SAME_CWD
 
-    def command(self, order: CoderRequest) -> Command:
+    def command(self, order: Order) -> Command:
         argv, files = ["pi", "--print", "--mode", "json"], {}
         if order.folder:
             argv += ["--extension", f"{order.folder}/{EXTENSION}"]
@@ -151,16 +151,16 @@ def _folder(env: Mapping[str, str]) -> str:
 
 
 def _session(said: Said) -> list[Event]:
-    return [Event(kind=EventKind.SESSION_STARTED, session=text(said, "id"), data={"cwd": text(said, "cwd")})]
+    return [Event(kind=Kind.SESSION_STARTED, session=text(said, "id"), data={"cwd": text(said, "cwd")})]
 
 
 def _model(said: Said) -> list[Event]:
     data, window = {"model": text(said, "model")}, count(said, "window")
-    return [Event(kind=EventKind.SESSION_STARTED, data=data, window=window or None)]
+    return [Event(kind=Kind.SESSION_STARTED, data=data, window=window or None)]
 
 
 def _to_work(said: Said) -> list[Event]:
-    return [Event(kind=EventKind.SESSION_STARTED)]
+    return [Event(kind=Kind.SESSION_STARTED)]
 
 
 def _message(said: Said) -> list[Event]:
@@ -170,9 +170,9 @@ def _message(said: Said) -> list[Event]:
     found = []
     for block in tables(message, "content"):
         if words := text(block, "text"):
-            found.append(Event(kind=EventKind.TEXT, text=words))
+            found.append(Event(kind=Kind.TEXT, text=words))
         elif thought := text(block, "thinking"):
-            found.append(Event(kind=EventKind.THINKING, text=thought))
+            found.append(Event(kind=Kind.THINKING, text=thought))
     return [*found, *_usage(message)]
 
 
@@ -182,21 +182,19 @@ def _usage(message: Said) -> list[Event]:
     output, context = count(told, "output"), fresh + read + written
     if not output and not context:
         return []  # of a refused request
-    usage = TokenUsage(
-        input=fresh, output=output, cache_read=read, cache_write=written, message=text(message, "responseId")
-    )
-    return [Event(kind=EventKind.USAGE, usage=usage, cost_added=amount(table(told, "cost"), "total"), context=context)]
+    usage = Usage(input=fresh, output=output, cache_read=read, cache_write=written, message=text(message, "responseId"))
+    return [Event(kind=Kind.USAGE, usage=usage, cost_added=amount(table(told, "cost"), "total"), context=context)]
 
 
 def _tool_use(said: Said) -> list[Event]:
     tool, tool_id = text(said, "toolName"), text(said, "toolCallId")
-    return [Event(kind=EventKind.TOOL_USE, tool=tool, tool_id=tool_id, data=table(said, "args"))]
+    return [Event(kind=Kind.TOOL_USE, tool=tool, tool_id=tool_id, data=table(said, "args"))]
 
 
 def _tool_result(said: Said) -> list[Event]:
     tool, tool_id = text(said, "toolName"), text(said, "toolCallId")
     words = _words(table(said, "result"))
-    return [Event(kind=EventKind.TOOL_RESULT, tool=tool, tool_id=tool_id, text=words, ok=said.get("isError") is False)]
+    return [Event(kind=Kind.TOOL_RESULT, tool=tool, tool_id=tool_id, text=words, ok=said.get("isError") is False)]
 
 
 def _end(said: Said) -> list[Event]:
@@ -207,20 +205,20 @@ def _end(said: Said) -> list[Event]:
     last = messages[-1]
     reason, complaint = text(last, "stopReason"), text(last, "errorMessage")
     if last.get("role") == "assistant" and reason == "stop":
-        return [Event(kind=EventKind.RESULT, ok=True, text=_words(last))]
+        return [Event(kind=Kind.RESULT, ok=True, text=_words(last))]
     if reason != "error":
         complaint = complaint or ENDS.get(reason, "it ended in the midst of its work")
-        return [Event(kind=EventKind.RESULT, ok=False, text=complaint)]
+        return [Event(kind=Kind.RESULT, ok=False, text=complaint)]
     status = re.match(r"(\d{3})\b", complaint)
     refused = refusal(complaint, status=int(status[1]) if status else 0)
-    result = Event(kind=EventKind.RESULT, ok=False, text=complaint)
+    result = Event(kind=Kind.RESULT, ok=False, text=complaint)
     return [refused, result] if refused else [result]
 
 
 def _compaction(said: Said) -> list[Event]:
     # Pi recognizes every provider's wording. Afterwards it either recovers or ends.
     full = said.get("reason") == "overflow"
-    return [Event(kind=EventKind.CONTEXT_FULL, text="nothing more fits into the model's context")] if full else []
+    return [Event(kind=Kind.CONTEXT_FULL, text="nothing more fits into the model's context")] if full else []
 
 
 def _words(message: Said) -> str:

@@ -11,12 +11,12 @@ from fleet.coders.base import RESUME, SAME_CWD, Coder, Command
 from fleet.coders.claude.stream import Dialect, events
 from fleet.coders.refusals import refusal
 from fleet.coders.said import count, table
-from fleet.core.event import Event, EventKind, TokenUsage
+from fleet.core.event import Event, Kind, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fleet.coders.base import CoderRequest
+    from fleet.coders.base import Order
     from fleet.coders.said import Said
 
 ARGV = ("qwen", "--output-format=stream-json")
@@ -51,7 +51,7 @@ class QwenCoder(Coder, Dialect):
     resumes = SAME_CWD
     reads_env = ("OPENAI_*", "DASHSCOPE_*", "QWEN_*")
 
-    def command(self, order: CoderRequest) -> Command:
+    def command(self, order: Order) -> Command:
         argv = [*ARGV]
         if order.model:
             argv.append(f"--model={order.model}")
@@ -76,7 +76,7 @@ class QwenCoder(Coder, Dialect):
         complaint = stderr.strip()
         if not status or status == CANCELLED:
             return None
-        return refusal(complaint[-1000:]) or Event(kind=EventKind.ERROR, text=complaint[-300:])
+        return refusal(complaint[-1000:]) or Event(kind=Kind.ERROR, text=complaint[-300:])
 
     def window(self, model: str) -> int | None:
         return None
@@ -100,10 +100,10 @@ class QwenCoder(Coder, Dialect):
         read = count(told, "cache_read_input_tokens")
         return max(count(told, "input_tokens") - read, 0), count(told, "output_tokens"), read, 0
 
-    def total(self, said: Said) -> TokenUsage | None:
+    def total(self, said: Said) -> Usage | None:
         """Return the tokens of the whole session, including earlier processes."""
         fresh, output, read, written = self.tokens(table(said, "usage"))
-        return TokenUsage(input=fresh, output=output, cache_read=read, cache_write=written, total=True, session=True)
+        return Usage(input=fresh, output=output, cache_read=read, cache_write=written, total=True, session=True)
 
 
 def _home(env: Mapping[str, str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-from fleet.core.event import Event, EventKind, Limit
+from fleet.core.event import Event, Kind, Limit
 
 TYPE_CHECKING = False
 
@@ -52,9 +52,9 @@ def refusal(text: str, *, status: int = 0, word: str = "") -> Event | None:
     """
     looked_at = text[:LONGEST]
     if _FULL.search(looked_at):
-        return Event(kind=EventKind.CONTEXT_FULL, text=text)
+        return Event(kind=Kind.CONTEXT_FULL, text=text)
     kind = _kind(looked_at, status, word)
-    return Event(kind=EventKind.LIMIT, text=text, limit=Limit(kind=kind, text=text)) if kind else None
+    return Event(kind=Kind.LIMIT, text=text, limit=Limit(kind=kind, text=text)) if kind else None
 
 
 def complaint(status: int | None, stderr: str) -> Event | None:
@@ -65,7 +65,7 @@ def complaint(status: int | None, stderr: str) -> Event | None:
     said = stderr.strip()[-1000:]
     if not status or not said:
         return None
-    return refusal(said) or Event(kind=EventKind.ERROR, text=said[-300:])
+    return refusal(said) or Event(kind=Kind.ERROR, text=said[-300:])
 
 
 def status_in(text: str) -> int:

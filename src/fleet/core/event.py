@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class EventKind:
+class Kind:
     """The kinds of events."""
 
     SESSION_STARTED = "session_started"
@@ -27,7 +27,7 @@ class EventKind:
     RESULT = "result"  # the coder's final result; `ok` is True if it has no error
 
 
-class TokenUsage(Record):
+class Usage(Record):
     """Tokens of a run: an increment, or with `total` the sum so far.
 
     With `session`, the sum includes earlier runs of the session. With `either`, versions of the coder differ in this,
@@ -76,7 +76,7 @@ class Event(Record):
     tool_id: str = ""
     data: dict[str, Any] = {}  # noqa: RUF012 - a tool's input, or other data worth keeping
     session: str = ""
-    usage: TokenUsage | None = None
+    usage: Usage | None = None
     cost_usd: float | None = None  # total cost of the run so far
     cost_added: float | None = None  # cost of this step only, to be added
     context: int | None = None  # tokens in the model's context now

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fleet.coders.base import Coder
 from fleet.core import globs
-from fleet.core.event import EventKind
+from fleet.core.event import Kind
 from fleet.core.finding import Evidence
 from fleet.core.record import Record
 from fleet.core.rules import rules_of
@@ -166,7 +166,7 @@ def _tool_calls(coder: Coder, path: str) -> int | None:
     if type(coder).parse_session is Coder.parse_session or os.path.getsize(path) > LARGEST_TRANSCRIPT:  # noqa: PTH202
         return None
     lines = read_plain(path, LARGEST_TRANSCRIPT).decode("utf-8", "replace").splitlines()
-    return sum(event.kind == EventKind.TOOL_USE for line in lines for event in coder.parse_session(line))
+    return sum(event.kind == Kind.TOOL_USE for line in lines for event in coder.parse_session(line))
 
 
 def _handed_in(run: Run) -> ResultFile | None:

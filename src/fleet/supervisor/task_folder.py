@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from fleet.core import clock
 from fleet.core.errors import BadInput
-from fleet.core.event import EventKind
+from fleet.core.event import Kind
 from fleet.core.redaction import Redactor
 from fleet.home import Home
 from fleet.supervisor import questions_file, task_json
@@ -34,7 +34,7 @@ TEXT_CAP = 16 * 1024
 MOST_ITEMS, DEEPEST = 100, 8
 
 # Names of event kinds in the file format, if they differ from the names in the code.
-_KINDS = {EventKind.TEXT: "assistant_text", EventKind.LIMIT: "rate_limit", EventKind.RESULT: "session_ended"}
+_KINDS = {Kind.TEXT: "assistant_text", Kind.LIMIT: "rate_limit", Kind.RESULT: "session_ended"}
 
 
 def event_line(event: Event, at: datetime) -> dict[str, Any]:

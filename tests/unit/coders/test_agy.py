@@ -6,14 +6,14 @@ import pytest
 
 from builders import a_task
 from fleet.coders.agy import AgyCoder
-from fleet.coders.base import NEXT_RUN, CoderRequest
-from fleet.core.event import Event, EventKind
+from fleet.coders.base import NEXT_RUN, Order
+from fleet.core.event import Event, Kind
 
 AGY = AgyCoder()
 
 
-def an_order(**changes: Any) -> CoderRequest:
-    return CoderRequest(**{"task": a_task(), "prompt": "mend it\n", "folder": "/runs/a run", **changes})
+def an_order(**changes: Any) -> Order:
+    return Order(**{"task": a_task(), "prompt": "mend it\n", "folder": "/runs/a run", **changes})
 
 
 def test_prompt_is_written_to_the_run_folder_and_the_agent_gets_its_path() -> None:
@@ -47,12 +47,12 @@ def test_agy_promises_no_result_tokens_cost_or_context() -> None:
 @pytest.mark.parametrize(
     ("line", "events"),
     [
-        ("I read the file.", [Event(kind=EventKind.TEXT, text="I read the file.")]),
-        ("{ not JSON }", [Event(kind=EventKind.TEXT, text="{ not JSON }")]),
-        ("half a \0character", [Event(kind=EventKind.TEXT, text="half a character")]),
+        ("I read the file.", [Event(kind=Kind.TEXT, text="I read the file.")]),
+        ("{ not JSON }", [Event(kind=Kind.TEXT, text="{ not JSON }")]),
+        ("half a \0character", [Event(kind=Kind.TEXT, text="half a character")]),
         ("  ", []),
-        ('{"type": "message", "content": "done"}', [Event(kind=EventKind.TEXT, text="done")]),
-        ('{"error": "no such model", "text": "x"}', [Event(kind=EventKind.ERROR, text="no such model")]),
+        ('{"type": "message", "content": "done"}', [Event(kind=Kind.TEXT, text="done")]),
+        ('{"error": "no such model", "text": "x"}', [Event(kind=Kind.ERROR, text="no such model")]),
         ('{"type": "result", "ok": true, "subtype": "success"}', []),
     ],
 )
@@ -62,14 +62,14 @@ def test_each_line_is_text_even_when_it_is_json(line: str, events: list[Event]) 
 
 @pytest.mark.parametrize("line", ["429 rate limit reached", "please run /login", "Task finished successfully."])
 def test_output_about_limits_and_success_is_only_text(line: str) -> None:
-    assert [event.kind for event in AGY.parse(line)] == [EventKind.TEXT]
+    assert [event.kind for event in AGY.parse(line)] == [Kind.TEXT]
 
 
 def test_failure_is_explained_by_stderr() -> None:
     limit = AGY.explain(1, "Error: not logged in\n")
     assert limit is not None and limit.limit is not None and limit.limit.kind == "auth"
     assert AGY.explain(2, "x" * 5_000 + " unknown flag --y\n") == Event(
-        kind=EventKind.ERROR, text=("x" * 300 + " unknown flag --y")[-300:]
+        kind=Kind.ERROR, text=("x" * 300 + " unknown flag --y")[-300:]
     )
     assert AGY.explain(0, "not logged in") is None
     assert AGY.explain(1, " ") is None

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import a_task
-from fleet.coders.base import SAME_CWD, CoderRequest
+from fleet.coders.base import SAME_CWD, Order
 from fleet.coders.command import LONGEST_ARGUMENT, CommandCoder
 from fleet.core.errors import BadInput, FleetError
-from fleet.core.event import Event, EventKind, Limit, TokenUsage
+from fleet.core.event import Event, Kind, Limit, Usage
 from fleet.settings.described_coder import PATHS, SIGNS
 from fleet.settings.sections import CoderSettings
 
@@ -23,9 +23,9 @@ def a_coder(argv: Any = ("mycli",), output: dict[str, Any] | None = None, **sett
     return CommandCoder("mine", msgspec.convert(given, CoderSettings))
 
 
-def an_order(**changes: Any) -> CoderRequest:
+def an_order(**changes: Any) -> Order:
     given: dict[str, Any] = {"task": a_task(), "prompt": "do it", "folder": "/run/1"}
-    return CoderRequest(**(given | changes))
+    return Order(**(given | changes))
 
 
 def line(**said: Any) -> str:
@@ -144,9 +144,9 @@ def test_abilities_of_a_coder_follow_from_its_description() -> None:
 
 def test_plain_output_is_agent_text() -> None:
     coder = a_coder(output={"format": "text", "success": {"contains": "ALL DONE"}})
-    assert coder.parse("  working") == [Event(kind=EventKind.TEXT, text="  working")]
-    assert coder.parse('{"type": "x"}') == [Event(kind=EventKind.TEXT, text='{"type": "x"}')]
-    assert coder.parse("--- ALL DONE ---") == [Event(kind=EventKind.RESULT, ok=True, text="--- ALL DONE ---")]
+    assert coder.parse("  working") == [Event(kind=Kind.TEXT, text="  working")]
+    assert coder.parse('{"type": "x"}') == [Event(kind=Kind.TEXT, text='{"type": "x"}')]
+    assert coder.parse("--- ALL DONE ---") == [Event(kind=Kind.RESULT, ok=True, text="--- ALL DONE ---")]
     assert coder.parse(" ") == []
 
 
@@ -154,24 +154,24 @@ def test_paths_traverse_objects_and_lists() -> None:
     coder = a_coder(output={"text": "m.parts.*.text", "tool": "m.parts.*.name", "error": "errors.0.message"})
     said = line(m={"parts": [{"text": "a"}, {"name": "sh"}, 5, {"text": "b"}, {"text": 7}]})
     assert coder.parse(said) == [
-        Event(kind=EventKind.TOOL_USE, tool="sh"),
-        Event(kind=EventKind.TEXT, text="a"),
-        Event(kind=EventKind.TEXT, text="b"),
+        Event(kind=Kind.TOOL_USE, tool="sh"),
+        Event(kind=Kind.TEXT, text="a"),
+        Event(kind=Kind.TEXT, text="b"),
     ]
-    assert coder.parse(line(errors=[{"message": "ouch"}])) == [Event(kind=EventKind.ERROR, text="ouch")]
+    assert coder.parse(line(errors=[{"message": "ouch"}])) == [Event(kind=Kind.ERROR, text="ouch")]
     assert coder.parse(line(errors=[])) == []
 
 
 def test_path_applies_only_when_its_condition_holds() -> None:
     coder = a_coder(output={"text": {"path": "t", "when": {"type": ["say", "think"]}}})
-    assert coder.parse(line(type="think", t="hm")) == [Event(kind=EventKind.TEXT, text="hm")]
+    assert coder.parse(line(type="think", t="hm")) == [Event(kind=Kind.TEXT, text="hm")]
     assert coder.parse(line(type="echo", t="hm")) == []
 
 
 def test_session_is_reported_with_its_line() -> None:
     coder = a_coder(output={"session": "id", "text": "t"})
-    assert coder.parse(line(id="s-1")) == [Event(kind=EventKind.SESSION_STARTED, session="s-1")]
-    assert coder.parse(line(id="s-1", t="hi")) == [Event(kind=EventKind.TEXT, text="hi", session="s-1")]
+    assert coder.parse(line(id="s-1")) == [Event(kind=Kind.SESSION_STARTED, session="s-1")]
+    assert coder.parse(line(id="s-1", t="hi")) == [Event(kind=Kind.TEXT, text="hi", session="s-1")]
 
 
 USAGE = {
@@ -184,11 +184,9 @@ def test_usage_is_added_or_reported_as_a_total() -> None:
     said = line(u={"in": 1, "out": 2, "cr": 3, "cw": 4}, usd=0.5, ctx=10, win=20)
     tokens: dict[str, Any] = {"input": 1, "output": 2, "cache_read": 3, "cache_write": 4}
     [added] = a_coder(output=USAGE).parse(said)
-    assert added == Event(kind=EventKind.USAGE, usage=TokenUsage(**tokens), cost_added=0.5, context=10, window=20)
+    assert added == Event(kind=Kind.USAGE, usage=Usage(**tokens), cost_added=0.5, context=10, window=20)
     [total] = a_coder(output={**USAGE, "usage_total": True}).parse(said)
-    assert total == Event(
-        kind=EventKind.USAGE, usage=TokenUsage(**tokens, total=True), cost_usd=0.5, context=10, window=20
-    )
+    assert total == Event(kind=Kind.USAGE, usage=Usage(**tokens, total=True), cost_usd=0.5, context=10, window=20)
 
 
 @pytest.mark.parametrize("value", [-1, True, "5", 1.5, 2**60, None, [], {}])
@@ -207,12 +205,12 @@ RESULTS = {"success": {"type": "end", "ok": True}, "failure": {"type": "end", "o
 @pytest.mark.parametrize(
     ("said", "events"),
     [
-        ({"type": "end", "ok": True, "t": "done"}, [Event(kind=EventKind.RESULT, ok=True, text="done")]),
-        ({"type": "end", "ok": True}, [Event(kind=EventKind.RESULT, ok=True)]),
-        ({"type": "end", "ok": False, "t": "x", "e": "why"}, [Event(kind=EventKind.RESULT, ok=False, text="why")]),
+        ({"type": "end", "ok": True, "t": "done"}, [Event(kind=Kind.RESULT, ok=True, text="done")]),
+        ({"type": "end", "ok": True}, [Event(kind=Kind.RESULT, ok=True)]),
+        ({"type": "end", "ok": False, "t": "x", "e": "why"}, [Event(kind=Kind.RESULT, ok=False, text="why")]),
         ({"type": "end", "ok": 1}, []),
         ({"type": "end"}, []),
-        ({"type": "say", "ok": True, "t": "hi"}, [Event(kind=EventKind.TEXT, text="hi")]),
+        ({"type": "say", "ok": True, "t": "hi"}, [Event(kind=Kind.TEXT, text="hi")]),
     ],
 )
 def test_last_word_needs_all_of_its_signs(said: dict[str, Any], events: list[Event]) -> None:
@@ -234,7 +232,7 @@ LIMITS = {
 def test_limit_is_reported_as_a_limit_and_not_as_text(code: int, kind: str) -> None:
     said = line(code=code, t="slow down", until="2026-01-01T00:00:00Z")
     limit = Limit(kind=kind, text="slow down", resets_at=datetime(2026, 1, 1, tzinfo=UTC))
-    assert a_coder(output=LIMITS).parse(said) == [Event(kind=EventKind.LIMIT, text="slow down", limit=limit)]
+    assert a_coder(output=LIMITS).parse(said) == [Event(kind=Kind.LIMIT, text="slow down", limit=limit)]
     [event] = a_coder(output={**LIMITS, "limit_kind": "plan"}).parse(said)
     assert event.limit and event.limit.kind == ("plan" if kind == "rate" else kind)
 
@@ -242,12 +240,12 @@ def test_limit_is_reported_as_a_limit_and_not_as_text(code: int, kind: str) -> N
 def test_limit_is_reported_before_the_last_word_with_the_line_as_fallback_text() -> None:
     said = line(code=429, end=True)
     limit, result = a_coder(output=LIMITS).parse(said)
-    assert limit.limit == Limit(kind="rate", text=said) and (result.kind, result.ok) == (EventKind.RESULT, False)
+    assert limit.limit == Limit(kind="rate", text=said) and (result.kind, result.ok) == (Kind.RESULT, False)
 
 
 def test_full_context_is_reported() -> None:
     assert a_coder(output=LIMITS).parse(line(code=413, e="too long")) == [
-        Event(kind=EventKind.CONTEXT_FULL, text="too long")
+        Event(kind=Kind.CONTEXT_FULL, text="too long")
     ]
 
 

@@ -10,16 +10,16 @@ import pytest
 
 from builders import a_task
 from contract.coder_recordings import lines_of
-from fleet.coders.base import RESUME, SAME_CWD, CoderRequest
+from fleet.coders.base import RESUME, SAME_CWD, Order
 from fleet.coders.copilot import CopilotCoder
-from fleet.core.event import Event, EventKind, Limit, TokenUsage
+from fleet.core.event import Event, Kind, Limit, Usage
 
 COPILOT = CopilotCoder()
 SESSION = "26582444-eecb-4612-a570-5867ec959cb3"
 
 
-def an_order(**changes: Any) -> CoderRequest:
-    return CoderRequest(**{"task": a_task(), "prompt": "mend it\n", **changes})
+def an_order(**changes: Any) -> Order:
+    return Order(**{"task": a_task(), "prompt": "mend it\n", **changes})
 
 
 def said(type: str, **data: Any) -> list[Event]:
@@ -68,8 +68,8 @@ def test_text_and_context_of_a_sub_agent_are_not_those_of_the_agent() -> None:
 
 def test_thoughts_are_reported_before_text() -> None:
     assert said("assistant.message", content="so", reasoningText="hm") == [
-        Event(kind=EventKind.THINKING, text="hm"),
-        Event(kind=EventKind.TEXT, text="so"),
+        Event(kind=Kind.THINKING, text="hm"),
+        Event(kind=Kind.TEXT, text="so"),
     ]
 
 
@@ -82,14 +82,14 @@ def test_tool_is_denied_when_no_user_could_allow_it(properties: dict[str, str], 
     result, denied = said(
         "tool.execution_complete", success=False, error=error, toolTelemetry={"properties": properties}
     )
-    assert (result.kind, result.ok, result.text) == (EventKind.TOOL_RESULT, False, error["message"])
-    assert denied == Event(kind=EventKind.DENIED, tool=tool)
+    assert (result.kind, result.ok, result.text) == (Kind.TOOL_RESULT, False, error["message"])
+    assert denied == Event(kind=Kind.DENIED, tool=tool)
 
 
 def test_tool_forbidden_by_user_rules_is_not_reported_as_denied() -> None:
     error = {"code": "denied", "message": "Permission to run this tool was denied due to the following rules: `shell`"}
     (result,) = said("tool.execution_complete", success=False, error=error)
-    assert (result.kind, result.ok) == (EventKind.TOOL_RESULT, False)
+    assert (result.kind, result.ok) == (Kind.TOOL_RESULT, False)
 
 
 @pytest.mark.parametrize(
@@ -107,29 +107,29 @@ def test_tool_forbidden_by_user_rules_is_not_reported_as_denied() -> None:
 )
 def test_session_error_is_reported_as_a_limit(data: dict[str, Any], kind: str) -> None:
     assert said("session.error", message="sorry", **data) == [
-        Event(kind=EventKind.LIMIT, text="sorry", limit=Limit(kind=kind, text="sorry"))
+        Event(kind=Kind.LIMIT, text="sorry", limit=Limit(kind=kind, text="sorry"))
     ]
 
 
 def test_full_context_differs_from_other_errors() -> None:
     assert said("session.error", errorType="context_limit", message="full") == [
-        Event(kind=EventKind.CONTEXT_FULL, text="full")
+        Event(kind=Kind.CONTEXT_FULL, text="full")
     ]
-    assert said("session.error", errorType="query", message="bad") == [Event(kind=EventKind.ERROR, text="bad")]
+    assert said("session.error", errorType="query", message="bad") == [Event(kind=Kind.ERROR, text="bad")]
 
 
 def test_refused_request_is_reported_with_the_message_of_the_provider() -> None:
     message = json.dumps({"message": "slow down", "code": "rate_limit_exceeded"})
     assert said("model.call_failure", statusCode=429, errorMessage=message) == [
-        Event(kind=EventKind.LIMIT, text="slow down", limit=Limit(kind="rate", text="slow down"))
+        Event(kind=Kind.LIMIT, text="slow down", limit=Limit(kind="rate", text="slow down"))
     ]
-    assert said("model.call_failure", statusCode=418) == [Event(kind=EventKind.ERROR, text="HTTP status 418")]
+    assert said("model.call_failure", statusCode=418) == [Event(kind=Kind.ERROR, text="HTTP status 418")]
 
 
 def test_idle_is_no_last_word_and_an_interruption_is_a_bad_one() -> None:
     assert said("assistant.idle") == []
     assert COPILOT.result_needs_exit_0, "for the result that follows is a good one all the same"
-    assert said("assistant.idle", aborted=True) == [Event(kind=EventKind.RESULT, ok=False, text="it was interrupted")]
+    assert said("assistant.idle", aborted=True) == [Event(kind=Kind.RESULT, ok=False, text="it was interrupted")]
 
 
 @pytest.mark.parametrize("code", [None, "0", False, 0.0, [], 10**30])
@@ -152,14 +152,14 @@ def test_session_file_reports_tokens_of_all_models() -> None:
     fast = {"usage": {"inputTokens": 1120, "outputTokens": 30, "cacheReadTokens": 1000, "cacheWriteTokens": 20}}
     slow = {"usage": {"inputTokens": 10, "outputTokens": 5}}
     assert kept("session.shutdown", modelMetrics={"fast": fast, "slow": slow, "odd": 5}) == [
-        Event(kind=EventKind.USAGE, usage=TokenUsage(input=110, output=35, cache_read=1000, cache_write=20, total=True))
+        Event(kind=Kind.USAGE, usage=Usage(input=110, output=35, cache_read=1000, cache_write=20, total=True))
     ]
     assert kept("session.shutdown") == []
 
 
 def test_session_file_reports_the_context_of_the_main_agent() -> None:
     told = {"inputTokens": 1100, "maxPromptTokens": 128_000}
-    assert kept("session.usage_record", usage=told) == [Event(kind=EventKind.USAGE, context=1100, window=128_000)]
+    assert kept("session.usage_record", usage=told) == [Event(kind=Kind.USAGE, context=1100, window=128_000)]
     assert kept("session.usage_record", usage={**told, "parentToolCallId": "call_1"}) == []
 
 
@@ -173,6 +173,6 @@ def test_missing_login_is_explained_from_stderr() -> None:
     limit = COPILOT.explain(1, stderr)
     assert limit is not None and limit.limit is not None and limit.limit.kind == "auth"
     assert COPILOT.explain(1, "error: unexpected argument '--z' found\n") == Event(
-        kind=EventKind.ERROR, text="error: unexpected argument '--z' found"
+        kind=Kind.ERROR, text="error: unexpected argument '--z' found"
     )
     assert COPILOT.explain(0, stderr) is None and COPILOT.explain(1, "") is None

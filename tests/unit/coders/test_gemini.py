@@ -10,15 +10,15 @@ import pytest
 
 from builders import a_task
 from contract.coder_recordings import lines_of
-from fleet.coders.base import RESUME, SAME_CWD, CoderRequest
+from fleet.coders.base import RESUME, SAME_CWD, Order
 from fleet.coders.gemini import GeminiCoder
-from fleet.core.event import Event, EventKind, TokenUsage
+from fleet.core.event import Event, Kind, Usage
 
 GEMINI = GeminiCoder()
 
 
-def an_order(**changes: Any) -> CoderRequest:
-    return CoderRequest(**{"task": a_task(), "prompt": "mend it\n", **changes})
+def an_order(**changes: Any) -> Order:
+    return Order(**{"task": a_task(), "prompt": "mend it\n", **changes})
 
 
 def said(**line: Any) -> list[Event]:
@@ -64,16 +64,16 @@ def test_retries_are_limited_by_a_defaults_file_that_only_root_may_provide(monke
 
 def test_text_deltas_are_joined_and_the_prompt_is_not_reported() -> None:
     told = [event for line in lines_of("gemini", "ok") for event in GEMINI.parse(line)]
-    assert [(event.text, event.delta) for event in told if event.kind == EventKind.TEXT] == [
+    assert [(event.text, event.delta) for event in told if event.kind == Kind.TEXT] == [
         ("Working on it.", True),
         ("All done: hello.txt created.", True),
     ]
-    assert said(type="message", role="assistant", content="whole") == [Event(kind=EventKind.TEXT, text="whole")]
+    assert said(type="message", role="assistant", content="whole") == [Event(kind=Kind.TEXT, text="whole")]
 
 
 def test_tool_call_and_tool_result_have_the_same_id() -> None:
     told = [event for line in lines_of("gemini", "ok") for event in GEMINI.parse(line)]
-    use, result = (event for event in told if event.kind in (EventKind.TOOL_USE, EventKind.TOOL_RESULT))
+    use, result = (event for event in told if event.kind in (Kind.TOOL_USE, Kind.TOOL_RESULT))
     assert (use.tool, use.data["description"]) == ("run_shell_command", "scripted")
     assert (result.tool, result.tool_id, result.ok, result.text) == (use.tool, use.tool_id, True, "wrote-hello")
 
@@ -86,21 +86,21 @@ def a_result(name: str, why: str) -> list[Event]:
 def test_unregistered_or_refused_tool_is_denied() -> None:
     for name, why in (("write_file", "tool_not_registered"), ("read_file", "policy_violation")):
         result, denied = a_result(name, why)
-        assert (result.kind, result.ok) == (EventKind.TOOL_RESULT, False)
-        assert (denied.kind, denied.tool) == (EventKind.DENIED, name)
+        assert (result.kind, result.ok) == (Kind.TOOL_RESULT, False)
+        assert (denied.kind, denied.tool) == (Kind.DENIED, name)
 
 
 def test_failed_or_invented_tool_is_not_denied() -> None:
     for name, why in (("make_coffee", "tool_not_registered"), ("write_file", "permission_denied")):
-        assert [event.kind for event in a_result(name, why)] == [EventKind.TOOL_RESULT]
+        assert [event.kind for event in a_result(name, why)] == [Kind.TOOL_RESULT]
 
 
 def test_thoughts_count_as_output_and_cached_tokens_not_as_input() -> None:
     stats = {"total_tokens": 2281, "input_tokens": 2201, "output_tokens": 60, "cached": 2000, "input": 201}
     (last,) = said(type="result", status="success", stats=stats)
-    assert last.usage == TokenUsage(input=201, output=80, cache_read=2000), "of this run alone: no total of the session"
+    assert last.usage == Usage(input=201, output=80, cache_read=2000), "of this run alone: no total of the session"
     (bare,) = said(type="result", status="success", stats={"input_tokens": 5, "output_tokens": 3, "cached": 9})
-    assert bare.usage == TokenUsage(input=0, output=3, cache_read=5)
+    assert bare.usage == Usage(input=0, output=3, cache_read=5)
 
 
 REFUSALS = {
@@ -116,15 +116,15 @@ REFUSALS = {
 def test_refused_request_reports_its_limit_before_its_end(text: str) -> None:
     limited, last = failed(text)
     assert limited.limit is not None and (limited.limit.kind, limited.limit.text) == (REFUSALS[text], text)
-    assert (last.kind, last.ok, last.text) == (EventKind.RESULT, False, text)
+    assert (last.kind, last.ok, last.text) == (Kind.RESULT, False, text)
 
 
 def test_other_failures_have_no_limit_and_only_success_is_good() -> None:
-    assert [event.kind for event in failed("Reached max session turns for this session.")] == [EventKind.RESULT]
+    assert [event.kind for event in failed("Reached max session turns for this session.")] == [Kind.RESULT]
     for status in ("error", "Success", None, True, ""):
         assert [event.ok for event in said(type="result", status=status)] == [False]
     assert said(type="error", severity="warning", message="loop detected") == [
-        Event(kind=EventKind.ERROR, text="loop detected")
+        Event(kind=Kind.ERROR, text="loop detected")
     ]
 
 
@@ -139,7 +139,7 @@ def test_exit_code_gives_the_limit_when_the_stream_did_not(status: int, kind: st
 @pytest.mark.parametrize(("status", "advice"), [(55, "trust it in gemini"), (42, "session"), (53, "maxSessionTurns")])
 def test_exit_code_gives_advice(status: int, advice: str) -> None:
     event = GEMINI.explain(status, "so it is")
-    assert event is not None and event.kind == EventKind.ERROR
+    assert event is not None and event.kind == Kind.ERROR
     assert advice in event.text and event.text.endswith(": so it is")
 
 
@@ -152,7 +152,7 @@ def test_run_stopped_while_waiting_to_retry_reports_a_limit() -> None:
     assert event is not None and event.limit is not None
     assert event.limit.kind == "rate" and event.text.count("Attempt") == 1, "the last attempt counts"
     odd = GEMINI.explain(None, WAITING.format("fetch failed"))
-    assert odd is not None and odd.kind == EventKind.ERROR
+    assert odd is not None and odd.kind == Kind.ERROR
 
 
 def test_recovered_attempt_does_not_explain_the_end() -> None:

@@ -9,15 +9,15 @@ import pytest
 
 from builders import a_task
 from contract.coder_recordings import expectations, lines_of
-from fleet.coders.base import RESUME, SAME_CWD, CoderRequest
+from fleet.coders.base import RESUME, SAME_CWD, Order
 from fleet.coders.opencode import OpencodeCoder
-from fleet.core.event import Event, EventKind, TokenUsage
+from fleet.core.event import Event, Kind, Usage
 
 OPENCODE = OpencodeCoder()
 
 
-def an_order(**changes: Any) -> CoderRequest:
-    return CoderRequest(**{"task": a_task(), "prompt": "mend it\n", **changes})
+def an_order(**changes: Any) -> Order:
+    return Order(**{"task": a_task(), "prompt": "mend it\n", **changes})
 
 
 def said(kind: str, **rest: Any) -> list[Event]:
@@ -60,30 +60,30 @@ def test_opencode_gets_three_signals_before_it_is_killed() -> None:
 def test_each_step_reports_its_tokens_cost_and_context() -> None:
     tokens = {"total": 1131, "input": 101, "output": 20, "reasoning": 10, "cache": {"write": 7, "read": 1000}}
     (used,) = said("step_finish", part={"reason": "tool-calls", "tokens": tokens, "cost": 0.5})
-    assert used.usage == TokenUsage(input=101, output=30, cache_read=1000, cache_write=7)
+    assert used.usage == Usage(input=101, output=30, cache_read=1000, cache_write=7)
     assert (used.cost_added, used.cost_usd, used.context) == (0.5, None, 1108)
 
 
 def test_stop_step_is_the_last_word_and_an_interrupted_step_is_not() -> None:
     assert [event.ok for event in said("step_finish", part={"reason": "stop"})] == [None, True]
     for reason in ("tool-calls", "length", "error", "unknown", None, True):
-        assert EventKind.RESULT not in [event.kind for event in said("step_finish", part={"reason": reason})]
+        assert Kind.RESULT not in [event.kind for event in said("step_finish", part={"reason": reason})]
     _, complaint = said("step_finish", part={"reason": "length"})
-    assert (complaint.kind, complaint.text) == (EventKind.ERROR, "the model's answer broke off: length")
+    assert (complaint.kind, complaint.text) == (Kind.ERROR, "the model's answer broke off: length")
 
 
 def test_stop_before_an_automatic_message_is_not_the_end() -> None:
     told = [event for line in lines_of("opencode", "compaction") for event in OPENCODE.parse(line)]
-    stops = [number for number, event in enumerate(told) if event.kind == EventKind.RESULT]
+    stops = [number for number, event in enumerate(told) if event.kind == Kind.RESULT]
     assert len(stops) == 2
-    assert told[stops[0] + 1].kind == EventKind.SESSION_STARTED
+    assert told[stops[0] + 1].kind == Kind.SESSION_STARTED
     assert not any("Continue if you have next steps" in event.text for event in told), "no word of the model's"
 
 
 def test_tool_call_is_reported_at_its_end_and_counted_once() -> None:
     use, result = a_tool(status="completed", input={"command": "ls"}, output="a\n", metadata={"exit": 0})
-    assert (use.kind, use.tool, use.tool_id, use.data) == (EventKind.TOOL_USE, "bash", "c", {"command": "ls"})
-    assert (result.kind, result.tool_id, result.text, result.ok) == (EventKind.TOOL_RESULT, "c", "a\n", True)
+    assert (use.kind, use.tool, use.tool_id, use.data) == (Kind.TOOL_USE, "bash", "c", {"command": "ls"})
+    assert (result.kind, result.tool_id, result.text, result.ok) == (Kind.TOOL_RESULT, "c", "a\n", True)
     assert use.session == "ses_1", "no line before the first step tells it"
     assert [event.ok for event in a_tool(status="completed", metadata={"exit": 2})] == [None, False]
     assert [event.ok for event in a_tool(status="error", error="no such file")] == [None, False]
@@ -99,7 +99,7 @@ def test_tool_call_is_reported_at_its_end_and_counted_once() -> None:
 def test_rejected_tool_is_denied(why: str) -> None:
     _, result, denied = a_tool(status="error", error=why)
     assert (result.ok, result.text) == (False, why)
-    assert (denied.kind, denied.tool) == (EventKind.DENIED, "bash")
+    assert (denied.kind, denied.tool) == (Kind.DENIED, "bash")
     assert len(a_tool(status="error", error=f"cat: {why}")) == 2
 
 
@@ -116,13 +116,13 @@ def test_refused_request_reports_its_limit_before_its_end(kind: str) -> None:
     name, data = REFUSALS[kind]
     limited, last = failed(name, **data)
     assert limited.limit is not None and (limited.limit.kind, limited.limit.text) == (kind, data["message"])
-    assert (last.kind, last.ok, last.text, last.session) == (EventKind.RESULT, False, data["message"], "ses_1")
+    assert (last.kind, last.ok, last.text, last.session) == (Kind.RESULT, False, data["message"], "ses_1")
 
 
 def test_full_context_differs_from_other_errors() -> None:
     assert [event.kind for event in failed("ContextOverflowError", message="x")] == [
-        EventKind.CONTEXT_FULL,
-        EventKind.RESULT,
+        Kind.CONTEXT_FULL,
+        Kind.RESULT,
     ]
     assert [event.text for event in failed("MessageAbortedError")] == ["MessageAbortedError"]
     assert [event.text for event in said("error", error={"_tag": "BadRequest"})] == ["BadRequest"]
@@ -161,7 +161,7 @@ def test_missing_session_is_explained() -> None:
     assert gone is not None and "start the task afresh" in gone.text
     assert OPENCODE.explain(1, "") is None and OPENCODE.explain(None, 'session.id= error.error="' * 9999) is None
     odd = OPENCODE.explain(None, 'message="stream error" session.id= ' * 9999)
-    assert odd is not None and (odd.kind, odd.session, len(odd.text)) == (EventKind.ERROR, "", 300)
+    assert odd is not None and (odd.kind, odd.session, len(odd.text)) == (Kind.ERROR, "", 300)
 
 
 def test_account_has_its_own_login_settings_and_sessions() -> None:

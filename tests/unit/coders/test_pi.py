@@ -12,9 +12,9 @@ import pytest
 
 from builders import a_task
 from contract.coder_recordings import lines_of
-from fleet.coders.base import RESUME, SAME_CWD, CoderRequest
+from fleet.coders.base import RESUME, SAME_CWD, Order
 from fleet.coders.pi import PiCoder
-from fleet.core.event import Event, EventKind, Limit, TokenUsage
+from fleet.core.event import Event, Kind, Limit, Usage
 from needs import require
 
 PI = PiCoder()
@@ -22,8 +22,8 @@ SESSION = "01a1e234-d2c6-7605-bfe5-1f1f24a52771"
 ANSWER = {"role": "assistant", "stopReason": "stop", "content": [{"type": "text", "text": "done"}]}
 
 
-def an_order(**changes: Any) -> CoderRequest:
-    return CoderRequest(**{"task": a_task(), "prompt": "mend it\n", **changes})
+def an_order(**changes: Any) -> Order:
+    return Order(**{"task": a_task(), "prompt": "mend it\n", **changes})
 
 
 def said(**line: Any) -> list[Event]:
@@ -83,8 +83,8 @@ def test_session_files_are_in_folders_named_after_directories(tmp_path: Path) ->
 )
 def test_refused_request_is_reported_as_a_limit(complaint: str, kind: str) -> None:
     assert ended(stopReason="error", errorMessage=complaint) == [
-        Event(kind=EventKind.LIMIT, text=complaint, limit=Limit(kind=kind, text=complaint)),
-        Event(kind=EventKind.RESULT, ok=False, text=complaint),
+        Event(kind=Kind.LIMIT, text=complaint, limit=Limit(kind=kind, text=complaint)),
+        Event(kind=Kind.RESULT, ok=False, text=complaint),
     ]
 
 
@@ -101,22 +101,22 @@ def test_refused_request_is_reported_as_a_limit(complaint: str, kind: str) -> No
     ],
 )
 def test_end_not_chosen_by_the_model_is_a_bad_last_word(message: dict[str, Any], text: str) -> None:
-    assert ended(**message) == [Event(kind=EventKind.RESULT, ok=False, text=text)]
+    assert ended(**message) == [Event(kind=Kind.RESULT, ok=False, text=text)]
 
 
 def test_last_message_is_the_last_word() -> None:
     earlier = {**ANSWER, "stopReason": "error", "errorMessage": "401 no"}
-    assert said(type="agent_end", messages=[earlier, ANSWER]) == [Event(kind=EventKind.RESULT, ok=True, text="done")]
+    assert said(type="agent_end", messages=[earlier, ANSWER]) == [Event(kind=Kind.RESULT, ok=True, text="done")]
     assert said(type="agent_end", messages=[]) == said(type="agent_end") == []
 
 
 def test_retry_revokes_the_last_word() -> None:
-    assert said(type="agent_start") == [Event(kind=EventKind.SESSION_STARTED)]
+    assert said(type="agent_start") == [Event(kind=Kind.SESSION_STARTED)]
 
 
 def test_full_context_is_taken_from_pi() -> None:
     (full,) = said(type="compaction_start", reason="overflow")
-    assert full.kind == EventKind.CONTEXT_FULL
+    assert full.kind == Kind.CONTEXT_FULL
     assert said(type="compaction_start", reason="threshold") == []
 
 
@@ -124,11 +124,11 @@ def test_message_reports_thoughts_text_tokens_and_cost() -> None:
     usage = {"input": 100, "output": 30, "cacheRead": 1000, "cacheWrite": 20, "cost": {"total": 0.5}}
     content = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "so"}, {"type": "toolCall", "id": "x"}]
     message = {**ANSWER, "content": content, "usage": usage, "responseId": "r-1"}
-    told = TokenUsage(input=100, output=30, cache_read=1000, cache_write=20, message="r-1")
+    told = Usage(input=100, output=30, cache_read=1000, cache_write=20, message="r-1")
     assert said(type="message_end", message=message) == [
-        Event(kind=EventKind.THINKING, text="hm"),
-        Event(kind=EventKind.TEXT, text="so"),
-        Event(kind=EventKind.USAGE, usage=told, cost_added=0.5, context=1120),
+        Event(kind=Kind.THINKING, text="hm"),
+        Event(kind=Kind.TEXT, text="so"),
+        Event(kind=Kind.USAGE, usage=told, cost_added=0.5, context=1120),
     ]
     assert said(type="message_end", message={**message, "role": "user"}) == []
 
@@ -143,9 +143,7 @@ def test_failed_tool_differs_from_a_successful_one() -> None:
 def test_missing_login_is_explained_from_stderr() -> None:
     limit = PI.explain(1, "No API key found for anthropic.\n\nUse /login to log into a provider.\n")
     assert limit is not None and limit.limit is not None and limit.limit.kind == "auth"
-    assert PI.explain(1, 'Error: Model "x" not found.\n') == Event(
-        kind=EventKind.ERROR, text='Error: Model "x" not found.'
-    )
+    assert PI.explain(1, 'Error: Model "x" not found.\n') == Event(kind=Kind.ERROR, text='Error: Model "x" not found.')
     assert PI.explain(0, "No API key found, use /login") is None and PI.explain(1, "") is None
 
 
@@ -183,7 +181,7 @@ def test_extension_keeps_only_the_last_of_all_messages(tmp_path: Path) -> None:
     messages = [{**ANSWER, "content": [{"type": "text", "text": "x" * 1000}]}] * 100 + [ANSWER]
     printed = extended(tmp_path, f"print({json.dumps({'type': 'agent_end', 'messages': messages})});")
     assert len(printed) < 1000
-    assert PI.parse(printed) == [Event(kind=EventKind.RESULT, ok=True, text="done")]
+    assert PI.parse(printed) == [Event(kind=Kind.RESULT, ok=True, text="done")]
 
 
 def test_extension_prints_a_heartbeat_every_few_seconds(tmp_path: Path) -> None:
@@ -198,9 +196,9 @@ def test_extension_prints_a_heartbeat_every_few_seconds(tmp_path: Path) -> None:
 
 def test_extension_reports_the_context_window(tmp_path: Path) -> None:
     printed = extended(tmp_path, "heard.session_start({}, { model: { id: 'm-1', contextWindow: 128000 } });")
-    assert PI.parse(printed) == [Event(kind=EventKind.SESSION_STARTED, data={"model": "m-1"}, window=128_000)]
+    assert PI.parse(printed) == [Event(kind=Kind.SESSION_STARTED, data={"model": "m-1"}, window=128_000)]
     unknown = extended(tmp_path, "heard.session_start({}, {});")
-    assert PI.parse(unknown) == [Event(kind=EventKind.SESSION_STARTED, data={"model": ""})]
+    assert PI.parse(unknown) == [Event(kind=Kind.SESSION_STARTED, data={"model": ""})]
 
 
 def test_extension_disables_waits_of_the_library_within_a_request(tmp_path: Path) -> None:

@@ -9,15 +9,15 @@ import pytest
 
 from builders import a_task
 from contract.coder_recordings import lines_of
-from fleet.coders.base import RESUME, SAME_CWD, CoderRequest
+from fleet.coders.base import RESUME, SAME_CWD, Order
 from fleet.coders.qwen import QwenCoder
-from fleet.core.event import Event, EventKind, TokenUsage
+from fleet.core.event import Event, Kind, Usage
 
 QWEN = QwenCoder()
 
 
-def an_order(**changes: Any) -> CoderRequest:
-    return CoderRequest(**{"task": a_task(), "prompt": "mend it\n", **changes})
+def an_order(**changes: Any) -> Order:
+    return Order(**{"task": a_task(), "prompt": "mend it\n", **changes})
 
 
 def read(scenario: str) -> list[Event]:
@@ -76,24 +76,24 @@ def test_api_key_or_login_is_a_login_sign() -> None:
 
 def test_cached_tokens_count_once_and_a_result_covers_the_session() -> None:
     events = read("ok")
-    told = [event.usage for event in events if event.kind == EventKind.TOOL_USE]
+    told = [event.usage for event in events if event.kind == Kind.TOOL_USE]
     assert [(each.input, each.output, each.cache_read) for each in told if each] == [(100, 30, 1000)]
     assert [event.context for event in events if event.context] == [1100, 1101]
-    assert events[-1].usage == TokenUsage(input=201, output=60, cache_read=2000, total=True, session=True)
+    assert events[-1].usage == Usage(input=201, output=60, cache_read=2000, total=True, session=True)
 
 
 @pytest.mark.parametrize(("scenario", "kind"), [("401", "auth"), ("429", "rate"), ("500", "overload")])
 def test_error_marked_as_success_is_an_error(scenario: str, kind: str) -> None:
     events = read(scenario)
     assert json.loads(lines_of("qwen", scenario)[-1])["is_error"] is False
-    assert (events[-1].kind, events[-1].ok) == (EventKind.RESULT, False)
+    assert (events[-1].kind, events[-1].ok) == (Kind.RESULT, False)
     assert {event.limit.kind for event in events if event.limit} == {kind}
-    assert not [event for event in events if event.kind == EventKind.TEXT], "the model said nothing"
+    assert not [event for event in events if event.kind == Kind.TEXT], "the model said nothing"
 
 
 def test_stderr_explains_the_end() -> None:
     complaint = "Reached max session turns for this session."
-    assert QWEN.explain(53, complaint) == Event(kind=EventKind.ERROR, text=complaint)
+    assert QWEN.explain(53, complaint) == Event(kind=Kind.ERROR, text=complaint)
     missing = QWEN.explain(1, "Missing API key for OpenAI-compatible auth.")
     assert missing is not None and missing.limit is not None and missing.limit.kind == "auth"
     assert QWEN.explain(130, "Operation cancelled.") is None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from builders import NOON
-from fleet.core.event import Event, EventKind
+from fleet.core.event import Event, Kind
 from fleet.proof.claims import ClaimContext, Claims, claims_of
 from fleet.proof.stream import StreamEvidence, stream_of
 from fleet.supervisor.agent_files import ResultFile
@@ -31,7 +31,7 @@ def top(tmp_path: Path) -> Path:
 
 def stream(*tools: dict[str, Any], text: str = "") -> StreamEvidence:
     """Return the stream of an agent that used these tools."""
-    events = [Event(kind=EventKind.TOOL_USE, tool="Bash", tool_id=str(n), data=data) for n, data in enumerate(tools)]
+    events = [Event(kind=Kind.TOOL_USE, tool="Bash", tool_id=str(n), data=data) for n, data in enumerate(tools)]
     return stream_of(json.dumps(event_line(event, NOON), ensure_ascii=False).encode() for event in events)
 
 
@@ -152,7 +152,7 @@ def test_claimed_tests_are_accepted_when_the_stream_hides_commands(top: Path) ->
     assert claimed(top, stream({"command": "ls"}), tests=tests, tells_tools=False).unseen == ()
     assert claimed(top, stream({"command": "ls"}, {}), tests=tests).unseen == (), "a tool without its input"
     assert claimed(top, stream({"command": "ls"}).replace(whole=False), tests=tests).unseen == ()
-    others = Event(kind=EventKind.TOOL_USE, tool="Task", data={"prompt": "test it"})
+    others = Event(kind=Kind.TOOL_USE, tool="Task", data={"prompt": "test it"})
     asked = stream_of([json.dumps(event_line(others, NOON)).encode()])
     assert claimed(top, asked, tests=tests).unseen == ()
 

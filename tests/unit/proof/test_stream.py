@@ -5,7 +5,7 @@ import json
 import pytest
 
 from builders import NOON
-from fleet.core.event import Event, EventKind
+from fleet.core.event import Event, Kind
 from fleet.proof.stream import StreamEvidence, stream_of
 from fleet.supervisor.task_folder import event_line
 
@@ -15,21 +15,19 @@ def shown(*events: Event) -> StreamEvidence:
 
 
 def use(key: str = "1", **data: object) -> Event:
-    return Event(kind=EventKind.TOOL_USE, tool="Bash", tool_id=key, data=dict(data) or {"command": "ls"})
+    return Event(kind=Kind.TOOL_USE, tool="Bash", tool_id=key, data=dict(data) or {"command": "ls"})
 
 
 def result(key: str = "1", *, ok: bool = True) -> Event:
-    return Event(kind=EventKind.TOOL_RESULT, tool_id=key, ok=ok)
+    return Event(kind=Kind.TOOL_RESULT, tool_id=key, ok=ok)
 
 
-TEXT, DONE = Event(kind=EventKind.TEXT, text="hm"), Event(kind=EventKind.RESULT, ok=True)
-USAGE = Event(kind=EventKind.USAGE)
+TEXT, DONE = Event(kind=Kind.TEXT, text="hm"), Event(kind=Kind.RESULT, ok=True)
+USAGE = Event(kind=Kind.USAGE)
 
 
 def test_tools_results_and_errors_are_counted() -> None:
-    found = shown(
-        TEXT, use("1"), result("1"), use("2"), result("2", ok=False), Event(kind=EventKind.ERROR, text="x"), DONE
-    )
+    found = shown(TEXT, use("1"), result("1"), use("2"), result("2", ok=False), Event(kind=Kind.ERROR, text="x"), DONE)
     assert (found.events, found.uses, found.results, found.errors, found.last) == (7, 2, 2, 2, "session_ended")
     assert found.told and found.whole and not found.delegates
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from builders import NOON, a_task
 from fleet.core.errors import BadInput
-from fleet.core.event import Event, EventKind, Limit, TokenUsage
+from fleet.core.event import Event, Kind, Limit, Usage
 from fleet.core.redaction import MARK, Redactor
 from fleet.home import Home
 from fleet.supervisor import questions_file
@@ -121,14 +121,12 @@ def test_task_json_does_not_write_through_a_link(folder: TaskFolder, tmp_path: P
 
 
 def test_events_have_the_documented_form(folder: TaskFolder) -> None:
-    folder.append_events([Event(kind=EventKind.SESSION_STARTED, session="s1")], NOON)
-    folder.append_events([Event(kind=EventKind.TEXT, text=f"hello {SECRET}")], NOON)
-    folder.append_events([Event(kind=EventKind.TOOL_USE, tool="bash", tool_id="t", data={"cmd": ["ls"]})], NOON)
-    folder.append_events(
-        [Event(kind=EventKind.USAGE, usage=TokenUsage(input=1, cache_read=3), context=9, cost_usd=0.0)], NOON
-    )
-    folder.append_events([Event(kind=EventKind.LIMIT, limit=Limit(kind="rate", resets_at=NOON))], NOON)
-    folder.append_events([Event(kind=EventKind.RESULT, ok=False)], NOON)
+    folder.append_events([Event(kind=Kind.SESSION_STARTED, session="s1")], NOON)
+    folder.append_events([Event(kind=Kind.TEXT, text=f"hello {SECRET}")], NOON)
+    folder.append_events([Event(kind=Kind.TOOL_USE, tool="bash", tool_id="t", data={"cmd": ["ls"]})], NOON)
+    folder.append_events([Event(kind=Kind.USAGE, usage=Usage(input=1, cache_read=3), context=9, cost_usd=0.0)], NOON)
+    folder.append_events([Event(kind=Kind.LIMIT, limit=Limit(kind="rate", resets_at=NOON))], NOON)
+    folder.append_events([Event(kind=Kind.RESULT, ok=False)], NOON)
     written = lines(folder, "events.jsonl")
     kinds = ["session_started", "assistant_text", "tool_use", "usage", "rate_limit", "session_ended"]
     assert [line["kind"] for line in written] == kinds
@@ -144,7 +142,7 @@ def test_events_have_the_documented_form(folder: TaskFolder) -> None:
 
 def test_event_is_written_without_the_secrets_of_its_run(folder: TaskFolder) -> None:
     folder.append_events(
-        [Event(kind=EventKind.TEXT, text="x" * 16_380 + "another-secret")], NOON, Redactor(["another-secret"])
+        [Event(kind=Kind.TEXT, text="x" * 16_380 + "another-secret")], NOON, Redactor(["another-secret"])
     )
     (line,) = lines(folder, "events.jsonl")
     assert "anot" not in line["text"]
@@ -162,7 +160,7 @@ def test_event_of_any_size_and_shape_is_one_bounded_line(folder: TaskFolder) -> 
         "many": list(range(100_000)),
         5: b"x",
     }
-    folder.append_events([Event(kind=EventKind.TOOL_USE, text="x\n" * 1_000_000, data=hostile)], NOON)  # type: ignore[arg-type]
+    folder.append_events([Event(kind=Kind.TOOL_USE, text="x\n" * 1_000_000, data=hostile)], NOON)  # type: ignore[arg-type]
     (line,) = lines(folder, "events.jsonl")
     assert len(json.dumps(line)) < 100_000
     assert "Infinity" not in json.dumps(line) and "NaN" not in json.dumps(line)
@@ -170,7 +168,7 @@ def test_event_of_any_size_and_shape_is_one_bounded_line(folder: TaskFolder) -> 
 
 def test_many_events_are_written_together_and_in_order(folder: TaskFolder) -> None:
     folder.append_events(
-        (Event(kind=EventKind.TEXT, text=f"{number} {SECRET} " + "x" * 5000) for number in range(500)), NOON
+        (Event(kind=Kind.TEXT, text=f"{number} {SECRET} " + "x" * 5000) for number in range(500)), NOON
     )
     folder.append_events([], NOON)
     assert [line["text"].split()[:2] for line in lines(folder, "events.jsonl")] == [[str(n), MARK] for n in range(500)]
@@ -187,7 +185,7 @@ def test_each_log_is_bounded_and_one_older_file_kept(folder: TaskFolder, monkeyp
     monkeypatch.setattr(folder_module, "LOG_CAP", 20_000)
     for number in range(1000):
         folder.log("e", number=number)
-        folder.append_events([Event(kind=EventKind.TEXT, text=str(number))], NOON)
+        folder.append_events([Event(kind=Kind.TEXT, text=str(number))], NOON)
         folder.append_stderr(f"{number}\n" + "x" * 200 + "\n")
     for name in ("log.jsonl", "events.jsonl", "log.stderr"):
         assert Path(folder.path, name).stat().st_size <= 20_000
@@ -207,7 +205,7 @@ def test_foreign_file_in_place_of_a_log_is_set_aside(folder: TaskFolder, tmp_pat
         os.mkfifo(path)
     else:
         path.mkdir()
-    folder.append_events([Event(kind=EventKind.TEXT, text="on it goes")], NOON)
+    folder.append_events([Event(kind=Kind.TEXT, text="on it goes")], NOON)
     assert lines(folder, "events.jsonl")[0]["text"] == "on it goes"
     assert (tmp_path / "precious").read_text() == "mine"
 

@@ -17,7 +17,7 @@ from fleet.core.errors import FleetError
 NAME = "fleet-agents"
 PIP, PIPX, UV, UV_TOOL = "pip", "pipx", "uv", "uv tool"
 SCRIPTS = {"fleet": "fleet.__main__:main", "flt": "fleet.__main__:main"}
-PACKAGE = File(__file__).resolve().parents[1]
+PACKAGE = File(__file__).resolve().parents[2]
 INSTALLING_SECONDS = 900.0
 HINT = "install it again from a clone, e.g. `uv tool install '.[mcp]'`."
 _WANTED = re.compile(r"""([\w.-]+).*;\s*extra\s*==\s*['"]([\w.-]+)['"]\s*\Z""", re.DOTALL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleet import coders
-from fleet.coders.base import CoderRequest
+from fleet.coders.base import Order
 from fleet.core.errors import FleetError
 from fleet.core.host import required
 from fleet.core.task import Task
@@ -68,5 +68,5 @@ def _asks(fleet: Fleet, name: str, settings: Settings) -> bool:
     except FleetError:
         return False
     now = fleet.store.now()
-    order = CoderRequest(task=Task(id="task", title="task", created_at=now, updated_at=now), prompt="")
+    order = Order(task=Task(id="task", title="task", created_at=now, updated_at=now), prompt="")
     return coder.command(order) != coder.command(order.replace(permissions="skip"))

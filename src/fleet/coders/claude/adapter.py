@@ -15,14 +15,14 @@ from fleet.coders.claude.session import session_events
 from fleet.coders.claude.stream import Dialect, events
 from fleet.coders.refusals import refusal
 from fleet.coders.said import count, table
-from fleet.core.event import Event, EventKind, TokenUsage
+from fleet.core.event import Event, Kind, Usage
 from fleet.core.result_schema import SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from fleet.coders.base import CoderRequest
+    from fleet.coders.base import Order
     from fleet.coders.said import Said
 
 
@@ -122,7 +122,7 @@ class ClaudeCoder(Coder, Dialect):
         *("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_TELEMETRY", "DISABLE_ERROR_REPORTING"),
     )
 
-    def command(self, order: CoderRequest) -> Command:
+    def command(self, order: Order) -> Command:
         """Return the command that takes the prompt as the first line of its input.
 
         The prompt is plain text. Messages are lists of blocks, so the two differ when claude replays them.
@@ -139,7 +139,7 @@ class ClaudeCoder(Coder, Dialect):
     def effort(self, level: str) -> tuple[str, ...]:
         return (f"--effort={level}",)
 
-    def terminal(self, order: CoderRequest) -> Command:
+    def terminal(self, order: Order) -> Command:
         """Return the terminal's command. fleet chooses a new session's id, so its file is known before it exists."""
         options, env = _options(order)
         apart = bool(order.protocol and order.folder)
@@ -165,9 +165,9 @@ class ClaudeCoder(Coder, Dialect):
         complaint = stderr.strip()
         if "root/sudo" in complaint:
             text = "claude does not skip permissions as root: set IS_SANDBOX=1, or run fleet as another user"
-            return Event(kind=EventKind.ERROR, text=text)
+            return Event(kind=Kind.ERROR, text=text)
         if "unknown option" in complaint:
-            return Event(kind=EventKind.ERROR, text=f"{complaint[-300:]} (check the coder's flags, or update claude)")
+            return Event(kind=Kind.ERROR, text=f"{complaint[-300:]} (check the coder's flags, or update claude)")
         return refusal(complaint) if status else None
 
     def window(self, model: str) -> int:
@@ -226,7 +226,7 @@ class ClaudeCoder(Coder, Dialect):
         fresh, output = count(told, "input_tokens"), count(told, "output_tokens")
         return fresh, output, count(told, "cache_read_input_tokens"), count(told, "cache_creation_input_tokens")
 
-    def total(self, said: Said) -> TokenUsage | None:
+    def total(self, said: Said) -> Usage | None:
         """Return the tokens of all models and turns. `usage` covers one turn and omits sub-agents.
 
         Versions up to 2.1.197 count this process alone. Later versions add to the count of a resumed session.
@@ -237,12 +237,12 @@ class ClaudeCoder(Coder, Dialect):
         fresh, output, read, written = (sum(count(told, name) for told in models) for name in _COUNTS)
         told = self.tokens(table(said, "usage"))
         turn = sum(told) - told[1]
-        return TokenUsage(
+        return Usage(
             input=fresh, output=output, cache_read=read, cache_write=written, total=True, either=True, turn=turn
         )
 
 
-def _options(order: CoderRequest) -> tuple[list[str], dict[str, str]]:
+def _options(order: Order) -> tuple[list[str], dict[str, str]]:
     """Return the options for model, session and permissions, and the variables that go with them."""
     options, env = [], {}
     if order.model:

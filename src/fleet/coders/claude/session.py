@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from fleet.coders.claude.stream import SYNTHETIC, read, string, words
 from fleet.coders.said import decoded, table
-from fleet.core.event import Event, EventKind
+from fleet.core.event import Event, Kind
 
 if TYPE_CHECKING:
     from fleet.coders.claude.stream import Dialect
@@ -49,13 +49,13 @@ def _user(said: Said, dialect: Dialect) -> list[Event]:
         return results
     text = words(content)
     if text.startswith(INTERRUPTED):
-        return [Event(kind=EventKind.RESULT, ok=False, text="it was interrupted")]
+        return [Event(kind=Kind.RESULT, ok=False, text="it was interrupted")]
     text = _typed(text)
     if not text:
         return []
     session, data = string(said, "sessionId"), {"cwd": string(said, "cwd")}
-    began = Event(kind=EventKind.SESSION_STARTED, session=session, data=data)
-    return [began, Event(kind=EventKind.DELIVERED, text=text)]
+    began = Event(kind=Kind.SESSION_STARTED, session=session, data=data)
+    return [began, Event(kind=Kind.DELIVERED, text=text)]
 
 
 def _typed(text: str) -> str:
@@ -73,14 +73,14 @@ def _assistant(said: Said, dialect: Dialect) -> list[Event]:
     message = table(said, "message")
     text = words(message.get("content"))
     if message.get("model") == SYNTHETIC:
-        return [*made, Event(kind=EventKind.RESULT, ok=False, text=text)] if made else []
+        return [*made, Event(kind=Kind.RESULT, ok=False, text=text)] if made else []
     if beside or string(message, "stop_reason") in _GOES_ON:
         return made
-    return [*made, Event(kind=EventKind.RESULT, ok=True, text=text)]
+    return [*made, Event(kind=Kind.RESULT, ok=True, text=text)]
 
 
 def _attached(told: Said) -> list[Event]:
     if told.get("type") != "queued_command" or told.get("commandMode") != "prompt":
         return []
     text = words(told.get("prompt"))
-    return [Event(kind=EventKind.DELIVERED, text=text)] if text else []
+    return [Event(kind=Kind.DELIVERED, text=text)] if text else []

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from fleet.coders.refusals import refusal, status_in
 from fleet.coders.said import amount, clean, count, decoded, instant, share, table, tables
-from fleet.core.event import Event, EventKind, Gauge, Limit, TokenUsage
+from fleet.core.event import Event, Gauge, Kind, Limit, Usage
 from fleet.core.result_schema import HANDED_IN, looks_handed_in
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Dialect:
         """Return the input without cached tokens, the output, the tokens read from a cache and those written to one."""
         raise NotImplementedError
 
-    def total(self, said: Said) -> TokenUsage | None:
+    def total(self, said: Said) -> Usage | None:
         """Return all tokens so far, as a result reports them."""
         raise NotImplementedError
 
@@ -74,11 +74,11 @@ def _assistant(said: Said, dialect: Dialect) -> list[Event]:
     blocks = tables(message, "content")
     if message.get("model") == SYNTHETIC or "error" in said or _is_api_error(blocks):
         return _refused(said, blocks)
-    made = [fields for block in blocks if (fields := _block(block)) is not None] or [{"kind": EventKind.USAGE}]
+    made = [fields for block in blocks if (fields := _block(block)) is not None] or [{"kind": Kind.USAGE}]
     told = message.get("usage")
     if type(told) is dict:
         fresh, output, read, written = dialect.tokens(told)
-        made[-1]["usage"] = TokenUsage(
+        made[-1]["usage"] = Usage(
             input=fresh,
             output=output,
             cache_read=read,
@@ -95,17 +95,17 @@ def _assistant(said: Said, dialect: Dialect) -> list[Event]:
 def _block(block: Said) -> dict[str, Any] | None:
     kind = string(block, "type")
     if kind == "text":
-        return {"kind": EventKind.TEXT, "text": string(block, "text")}
+        return {"kind": Kind.TEXT, "text": string(block, "text")}
     if kind.endswith("tool_use"):  # also server_tool_use and mcp_tool_use
         if string(block, "name") == HANDING_IN:
             return None
         name, data = string(block, "name"), table(block, "input")
-        return {"kind": EventKind.TOOL_USE, "tool": name, "tool_id": string(block, "id"), "data": data}
+        return {"kind": Kind.TOOL_USE, "tool": name, "tool_id": string(block, "id"), "data": data}
     if kind == "thinking":
-        return {"kind": EventKind.THINKING, "text": string(block, "thinking")}
+        return {"kind": Kind.THINKING, "text": string(block, "thinking")}
     if kind.endswith("tool_result"):
         return {
-            "kind": EventKind.TOOL_RESULT,
+            "kind": Kind.TOOL_RESULT,
             "tool_id": string(block, "tool_use_id"),
             "text": words(block.get("content")),
             "ok": not block.get("is_error"),
@@ -122,7 +122,7 @@ def _refused(said: Said, blocks: list[Said]) -> list[Event]:
     if not word and not _is_api_error(blocks) and said.get("is_api_error_message") is not True:
         return []
     found = refusal(what, status=status_in(what), word=word)
-    return [found or Event(kind=EventKind.ERROR, text=what or word)]
+    return [found or Event(kind=Kind.ERROR, text=what or word)]
 
 
 def _is_api_error(blocks: list[Said]) -> bool:
@@ -134,9 +134,9 @@ def _user(said: Said, dialect: Dialect) -> list[Event]:
     blocks = content if type(content) is list else []
     if said.get("isReplay") is True:
         # Plain text is the prompt, or words of the program to itself. Our messages come in blocks.
-        return [Event(kind=EventKind.DELIVERED, text=words(blocks))] if blocks else []
+        return [Event(kind=Kind.DELIVERED, text=words(blocks))] if blocks else []
     made = [_block(block) for block in blocks if type(block) is dict]
-    return [Event(**fields) for fields in made if fields is not None and fields["kind"] == EventKind.TOOL_RESULT]
+    return [Event(**fields) for fields in made if fields is not None and fields["kind"] == Kind.TOOL_RESULT]
 
 
 def words(content: object) -> str:
@@ -153,7 +153,7 @@ def _system(said: Said, dialect: Dialect) -> list[Event]:
             model = string(said, "model")
             data = {"model": model, "cwd": string(said, "cwd")}
             session = string(said, "session_id")
-            began = Event(kind=EventKind.SESSION_STARTED, session=session, data=data, window=dialect.window(model))
+            began = Event(kind=Kind.SESSION_STARTED, session=session, data=data, window=dialect.window(model))
             return [began, *_missing_servers(said)]
         case "api_retry":
             return [_retried(said)]
@@ -164,7 +164,7 @@ def _missing_servers(said: Said) -> list[Event]:
     """Report requested MCP servers that are unavailable. An agent would wait in vain for their tools."""
     servers = [(string(each, "name"), string(each, "status")) for each in tables(said, "mcp_servers")]
     return [
-        Event(kind=EventKind.ERROR, text=f"mcp server {name!r} is not there: {status}")
+        Event(kind=Kind.ERROR, text=f"mcp server {name!r} is not there: {status}")
         for name, status in servers
         if status in ("failed", "needs-auth")
     ]
@@ -176,7 +176,7 @@ def _retried(said: Said) -> Event:
         f"{word or 'no answer'} ({status or 'no status'}), attempt {count(said, 'attempt')} "
         f"of {count(said, 'max_retries')}, retrying in {(amount(said, 'retry_delay_ms') or 0) / 1000:.0f} s"
     )
-    return refusal(text, status=status, word=word) or Event(kind=EventKind.ERROR, text=text)
+    return refusal(text, status=status, word=word) or Event(kind=Kind.ERROR, text=text)
 
 
 def _account(said: Said, dialect: Dialect) -> list[Event]:
@@ -184,12 +184,12 @@ def _account(said: Said, dialect: Dialect) -> list[Event]:
     status, which = told.get("status"), string(told, "rateLimitType").replace("_", " ") or "plan"
     gauges = _gauges(told)
     if status not in ("allowed_warning", "rejected"):
-        return [Event(kind=EventKind.USAGE, gauges=gauges)] if gauges else []
+        return [Event(kind=Kind.USAGE, gauges=gauges)] if gauges else []
     refused = status == "rejected" and told.get("isUsingOverage") is not True
     used = amount(told, "utilization")
     text = f"the {which} limit is " + (f"used to {used:.0%}" if used is not None else "reached")
     limit = Limit(kind="plan" if refused else "warning", resets_at=instant(told.get("resetsAt")), text=text)
-    return [Event(kind=EventKind.LIMIT, text=text, limit=limit, gauges=gauges)]
+    return [Event(kind=Kind.LIMIT, text=text, limit=limit, gauges=gauges)]
 
 
 def _gauges(told: Said) -> tuple[Gauge, ...]:
@@ -229,9 +229,9 @@ def _result(said: Said, dialect: Dialect) -> list[Event]:
         text = _complaint(said, text)
         found = refusal(text, status=count(said, "api_error_status") or status_in(text))
         if said.get("subtype") == OVER_BUDGET:
-            found = Event(kind=EventKind.LIMIT, text=text, limit=Limit(kind="budget", text=text))
+            found = Event(kind=Kind.LIMIT, text=text, limit=Limit(kind="budget", text=text))
     last = Event(
-        kind=EventKind.RESULT,
+        kind=Kind.RESULT,
         ok=ok,
         text=text,
         data={HANDED_IN: told} if handed_in else {},
@@ -255,7 +255,7 @@ def _complaint(said: Said, text: str) -> str:
 def _denials(said: Said) -> list[Event]:
     return [
         Event(
-            kind=EventKind.DENIED,
+            kind=Kind.DENIED,
             tool=string(each, "tool_name") or "a tool",
             tool_id=string(each, "tool_use_id"),
             data=table(each, "tool_input"),

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 from fleet.coders.base import ANYWHERE, BUSY, LONGEST_ARGUMENT, QUESTION, READY, RESUME, Coder, Command
 from fleet.coders.codex.session import LONGEST_COMPLAINT, begun, refused, session_events, transcript_events, usage
 from fleet.coders.said import decoded, read_by_type, table, tables, text
-from fleet.core.event import Event, EventKind
+from fleet.core.event import Event, Kind
 from fleet.core.result_schema import HANDED_IN, SCHEMA, looks_handed_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from fleet.coders.base import CoderRequest
+    from fleet.coders.base import Order
     from fleet.coders.said import Said
 
 OPTIONS = ("--json", "--skip-git-repo-check")  # a task may be outside of any repository
@@ -66,7 +66,7 @@ class CodexCoder(Coder):
         *("OPENAI_*", "AZURE_OPENAI_*"),
     )
 
-    def command(self, order: CoderRequest) -> Command:
+    def command(self, order: Order) -> Command:
         """Return the command, user options first: an option that takes many values ends at the next option."""
         argv = ["codex", "exec", *PLAIN_SHELL, *order.flags, *OPTIONS]
         if order.permissions == "skip":
@@ -86,7 +86,7 @@ class CodexCoder(Coder):
     def effort(self, level: str) -> tuple[str, ...]:
         return ("-c", f"model_reasoning_effort={_toml(level)}")
 
-    def terminal(self, order: CoderRequest) -> Command:
+    def terminal(self, order: Order) -> Command:
         """Return the command without codex's daemon, which would outlive the agent.
 
         A new session's id is in the first line of its new file.
@@ -115,11 +115,9 @@ class CodexCoder(Coder):
     def explain(self, status: int | None, stderr: str) -> Event | None:
         """Explain the complaint on stderr. If codex does not reach a turn, only stderr has the reason."""
         if "no rollout found" in stderr:
-            return Event(kind=EventKind.ERROR, text="codex does not know the session any more: start the task afresh")
+            return Event(kind=Kind.ERROR, text="codex does not know the session any more: start the task afresh")
         if "unexpected argument" in stderr:
-            return Event(
-                kind=EventKind.ERROR, text=f"{stderr.strip()[-300:]} (check the coder's flags, or update codex)"
-            )
+            return Event(kind=Kind.ERROR, text=f"{stderr.strip()[-300:]} (check the coder's flags, or update codex)")
         return refused(stderr[-LONGEST_COMPLAINT:]) if status else None
 
     def config_env(self, folder: str) -> dict[str, str]:
@@ -171,13 +169,13 @@ def _home(env: Mapping[str, str]) -> str:
 
 
 def _started(said: Said) -> list[Event]:
-    return [Event(kind=EventKind.SESSION_STARTED, session=text(said, "thread_id"))]
+    return [Event(kind=Kind.SESSION_STARTED, session=text(said, "thread_id"))]
 
 
 def _item_started(said: Said) -> list[Event]:
     item = table(said, "item")
     tool = _tool(item)
-    return [Event(kind=EventKind.TOOL_USE, tool=tool, tool_id=text(item, "id"), data=_input(item))] if tool else []
+    return [Event(kind=Kind.TOOL_USE, tool=tool, tool_id=text(item, "id"), data=_input(item))] if tool else []
 
 
 def _item_completed(said: Said) -> list[Event]:
@@ -186,9 +184,9 @@ def _item_completed(said: Said) -> list[Event]:
         case "agent_message":
             return [_said(text(item, "text"))]
         case "reasoning":
-            return [Event(kind=EventKind.THINKING, text=text(item, "text"))]
+            return [Event(kind=Kind.THINKING, text=text(item, "text"))]
         case "error":  # a warning: other lines report the error that ends a turn
-            return [Event(kind=EventKind.ERROR, text=text(item, "message"))]
+            return [Event(kind=Kind.ERROR, text=text(item, "message"))]
     return _tool_result(item) if _tool(item) else []
 
 
@@ -196,8 +194,8 @@ def _said(words: str) -> Event:
     """Return an agent's message. If codex follows a schema, the last message is JSON and its summary is the text."""
     told = decoded(words) if words.startswith("{") else None
     if told is None or not looks_handed_in(told):
-        return Event(kind=EventKind.TEXT, text=words)
-    return Event(kind=EventKind.TEXT, text=text(told, "summary"), data={HANDED_IN: told})
+        return Event(kind=Kind.TEXT, text=words)
+    return Event(kind=Kind.TEXT, text=text(told, "summary"), data={HANDED_IN: told})
 
 
 def _tool_result(item: Said) -> list[Event]:
@@ -206,9 +204,9 @@ def _tool_result(item: Said) -> list[Event]:
     output = text(item, "aggregated_output") or text(table(item, "error"), "message")
     # A search has no status. A command that ran and failed has one, and an exit code.
     result = Event(
-        kind=EventKind.TOOL_RESULT, tool=tool, tool_id=tool_id, text=output, ok=status in ("completed", "") and not code
+        kind=Kind.TOOL_RESULT, tool=tool, tool_id=tool_id, text=output, ok=status in ("completed", "") and not code
     )
-    return [result, Event(kind=EventKind.DENIED, tool=tool, tool_id=tool_id)] if status == "declined" else [result]
+    return [result, Event(kind=Kind.DENIED, tool=tool, tool_id=tool_id)] if status == "declined" else [result]
 
 
 def _tool(item: Said) -> str:
@@ -230,17 +228,17 @@ def _input(item: Said) -> Said:
 def _complaint(said: Said) -> list[Event]:
     """Return an error that does not end the turn: codex retries, and a failed turn has its own line."""
     message = text(said, "message")
-    return [refused(message) or Event(kind=EventKind.ERROR, text=message)]
+    return [refused(message) or Event(kind=Kind.ERROR, text=message)]
 
 
 def _completed(said: Said) -> list[Event]:
-    return [Event(kind=EventKind.RESULT, ok=True, usage=usage(table(said, "usage")))]
+    return [Event(kind=Kind.RESULT, ok=True, usage=usage(table(said, "usage")))]
 
 
 def _failed(said: Said) -> list[Event]:
     message = text(table(said, "error"), "message")
     found = refused(message)
-    return [*([found] if found else ()), Event(kind=EventKind.RESULT, ok=False, text=message or "the turn failed")]
+    return [*([found] if found else ()), Event(kind=Kind.RESULT, ok=False, text=message or "the turn failed")]
 
 
 _READERS: dict[str, Callable[[Said], list[Event]]] = {

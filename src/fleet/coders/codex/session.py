@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from fleet.coders.refusals import refusal
 from fleet.coders.said import amount, count, decoded, instant, table, tables, text
-from fleet.core.event import Event, EventKind, Gauge, Limit, TokenUsage
+from fleet.core.event import Event, Gauge, Kind, Limit, Usage
 
 if TYPE_CHECKING:
     from fleet.coders.said import Said
@@ -49,7 +49,7 @@ def session_events(line: str) -> list[Event]:
     match said.get("type"):
         case "session_meta":
             data = {"cwd": text(payload, "cwd")}
-            return [Event(kind=EventKind.SESSION_STARTED, session=text(payload, "id"), data=data)]
+            return [Event(kind=Kind.SESSION_STARTED, session=text(payload, "id"), data=data)]
         case "response_item":
             return [*_item(payload), *transcript_events(line)]
         case "event_msg":
@@ -63,12 +63,10 @@ def transcript_events(line: str) -> list[Event]:
     payload = table(said, "payload")
     match text(payload, "type") or text(said, "type"):
         case "turn_context":
-            return (
-                [Event(kind=EventKind.USAGE, data={"model": text(payload, "model")})] if text(payload, "model") else []
-            )
+            return [Event(kind=Kind.USAGE, data={"model": text(payload, "model")})] if text(payload, "model") else []
         case "task_started":
             window = count(payload, "model_context_window") or None
-            return [Event(kind=EventKind.USAGE, window=window)] if window else []
+            return [Event(kind=Kind.USAGE, window=window)] if window else []
         case "token_usage_record":  # comes with the model's answer; token_count follows only after the tool call
             return _context(table(payload, "usage"), table(payload, "thread_token_usage"))
         case "token_count":
@@ -77,7 +75,7 @@ def transcript_events(line: str) -> list[Event]:
             window = count(info, "model_context_window") or None
             return [*(event.replace(window=window) for event in found), *_account(table(payload, "rate_limits"))]
     if text(payload, "type").endswith("_call_output") and _REFUSED_PATCH.fullmatch(text(payload, "output")):
-        return [Event(kind=EventKind.DENIED, tool="apply_patch", tool_id=text(payload, "call_id"))]
+        return [Event(kind=Kind.DENIED, tool="apply_patch", tool_id=text(payload, "call_id"))]
     return []
 
 
@@ -91,37 +89,37 @@ def _told(payload: Said) -> list[Event]:
         case "task_complete":
             return _ended(payload)
         case "turn_aborted":
-            return [Event(kind=EventKind.RESULT, ok=False, text=f"it was {text(payload, 'reason') or 'interrupted'}")]
+            return [Event(kind=Kind.RESULT, ok=False, text=f"it was {text(payload, 'reason') or 'interrupted'}")]
         case "error":
             message = text(payload, "message")
-            return [refused(message) or Event(kind=EventKind.ERROR, text=message)]
+            return [refused(message) or Event(kind=Kind.ERROR, text=message)]
     return []
 
 
 def _heard(words: str) -> list[Event]:
-    return [Event(kind=EventKind.DELIVERED, text=words)] if words else []
+    return [Event(kind=Kind.DELIVERED, text=words)] if words else []
 
 
 def _ended(payload: Said) -> list[Event]:
     message = text(table(payload, "error"), "message")
     if not message:
-        return [Event(kind=EventKind.RESULT, ok=True, text=text(payload, "last_agent_message"))]
+        return [Event(kind=Kind.RESULT, ok=True, text=text(payload, "last_agent_message"))]
     found = refused(message)
-    return [*([found] if found else ()), Event(kind=EventKind.RESULT, ok=False, text=message)]
+    return [*([found] if found else ()), Event(kind=Kind.RESULT, ok=False, text=message)]
 
 
 def _item(payload: Said) -> list[Event]:
     kind, call = text(payload, "type"), text(payload, "call_id") or text(payload, "id")
     if kind == "message" and payload.get("role") == "assistant":
-        return [Event(kind=EventKind.TEXT, text=_content(payload))]
+        return [Event(kind=Kind.TEXT, text=_content(payload))]
     if kind == "reasoning":
         thought = "\n".join(text(each, "text") for each in tables(payload, "summary"))
-        return [Event(kind=EventKind.THINKING, text=thought)] if thought else []
+        return [Event(kind=Kind.THINKING, text=thought)] if thought else []
     if kind.endswith("_call_output"):
         output = text(payload, "output") or "\n".join(text(each, "text") for each in tables(payload, "output"))
-        return [Event(kind=EventKind.TOOL_RESULT, tool_id=call, text=output, ok=_went_well(output))]
+        return [Event(kind=Kind.TOOL_RESULT, tool_id=call, text=output, ok=_went_well(output))]
     if kind.endswith("_call"):
-        return [Event(kind=EventKind.TOOL_USE, tool=text(payload, "name") or kind, tool_id=call, data=_given(payload))]
+        return [Event(kind=Kind.TOOL_USE, tool=text(payload, "name") or kind, tool_id=call, data=_given(payload))]
     return []
 
 
@@ -141,10 +139,10 @@ def _content(said: Said) -> str:
     return "\n".join(text(each, "text") for each in tables(said, "content") if "text" in each)
 
 
-def usage(told: Said) -> TokenUsage:
+def usage(told: Said) -> Usage:
     """Return the usage of the whole thread. The reported input includes the cached tokens."""
     read, written = count(told, "cached_input_tokens"), count(told, "cache_write_input_tokens")
-    return TokenUsage(
+    return Usage(
         input=max(count(told, "input_tokens") - read - written, 0),
         output=count(told, "output_tokens"),
         cache_read=read,
@@ -158,15 +156,15 @@ def refused(message: str) -> Event | None:
     status = _STATUS.search(message[:LONGEST_COMPLAINT])
     found = refusal(message, status=int(status[1]) if status else 0)
     if found is None and _BUSY.search(message[:LONGEST_COMPLAINT]):
-        return Event(kind=EventKind.LIMIT, text=message, limit=Limit(kind="overload", text=message))
+        return Event(kind=Kind.LIMIT, text=message, limit=Limit(kind="overload", text=message))
     if found is None and message.startswith(_NO_KEY):
-        return Event(kind=EventKind.LIMIT, text=message, limit=Limit(kind="auth", text=message))
+        return Event(kind=Kind.LIMIT, text=message, limit=Limit(kind="auth", text=message))
     return found
 
 
 def _context(last: Said, total: Said) -> list[Event]:
     context = count(last, "total_tokens") or count(last, "input_tokens")
-    return [Event(kind=EventKind.USAGE, context=context, usage=usage(total) if total else None)] if context else []
+    return [Event(kind=Kind.USAGE, context=context, usage=usage(total) if total else None)] if context else []
 
 
 def _account(limits: Said) -> list[Event]:
@@ -178,12 +176,12 @@ def _account(limits: Said) -> list[Event]:
     near = [each for each in told if (amount(each, "used_percent") or 0.0) >= NEARLY]
     gauges = tuple(gauge for each in told if (gauge := _gauge(each, text(limits, "limit_id"))))
     if not near:
-        return [Event(kind=EventKind.USAGE, gauges=gauges)] if gauges else []
+        return [Event(kind=Kind.USAGE, gauges=gauges)] if gauges else []
     worst = max(near, key=_severity)
     used, resets_at = amount(worst, "used_percent") or 0.0, instant(worst.get("resets_at"))
     words = f"the limit of {count(worst, 'window_minutes')} minutes is used to {used:.0f}%"
     limit = Limit(kind="plan" if used >= USED_UP else "warning", resets_at=resets_at, text=words)
-    return [Event(kind=EventKind.LIMIT, text=words, limit=limit, gauges=gauges)]
+    return [Event(kind=Kind.LIMIT, text=words, limit=limit, gauges=gauges)]
 
 
 def _gauge(told: Said, meter: str) -> Gauge | None:

@@ -29,13 +29,13 @@ from typing import TYPE_CHECKING
 
 from fleet.coders.base import BUSY, QUESTION, READY, Coder, Command
 from fleet.coders.said import LARGEST, clean
-from fleet.core.event import Event, EventKind, Limit, TokenUsage
+from fleet.core.event import Event, Kind, Limit, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from fleet.coders.base import CoderRequest
+    from fleet.coders.base import Order
 
 DEEPEST = 32
 SESSION_FILE = "session.jsonl"
@@ -50,7 +50,7 @@ class DemoCoder(Coder):
     tells_cost = True
     tells_context = True
 
-    def command(self, order: CoderRequest) -> Command:
+    def command(self, order: Order) -> Command:
         """Return the agent's program. It reads the prompt from stdin."""
         argv = [sys.executable, "-P", "-m", "fleet.coders.demo.agent"]
         if order.model:
@@ -59,7 +59,7 @@ class DemoCoder(Coder):
             argv.append(f"--session={order.session}")
         return Command(argv=tuple(argv), stdin=order.prompt)
 
-    def terminal(self, order: CoderRequest) -> Command:
+    def terminal(self, order: Order) -> Command:
         """Return the same agent on a screen. It reads no file and accepts typed text of any length."""
         text, _ = order.replace(folder="").typed()
         argv = [sys.executable, "-P", "-m", "fleet.coders.demo.terminal", f"--file={order.folder}/{SESSION_FILE}"]
@@ -104,27 +104,27 @@ def _event(said: dict[str, Any]) -> Event | None:
 
 def _init(said: dict[str, Any]) -> Event:
     data: dict[str, Any] = {key: _text(said, key) for key in ("model", "cwd") if key in said}
-    return Event(kind=EventKind.SESSION_STARTED, session=_text(said, "session"), data=data)
+    return Event(kind=Kind.SESSION_STARTED, session=_text(said, "session"), data=data)
 
 
 def _said(said: dict[str, Any]) -> Event:
-    return Event(kind=EventKind.TEXT, text=_text(said, "text"))
+    return Event(kind=Kind.TEXT, text=_text(said, "text"))
 
 
 def _heard(said: dict[str, Any]) -> Event:
-    return Event(kind=EventKind.DELIVERED, text=_text(said, "text"))
+    return Event(kind=Kind.DELIVERED, text=_text(said, "text"))
 
 
 def _tool_use(said: dict[str, Any]) -> Event:
     data = _plain(said.get("input", {}), 0)
     if not isinstance(data, dict):
         raise ValueError("a tool's input is an object")
-    return Event(kind=EventKind.TOOL_USE, tool=_text(said, "tool"), tool_id=_text(said, "id"), data=data)
+    return Event(kind=Kind.TOOL_USE, tool=_text(said, "tool"), tool_id=_text(said, "id"), data=data)
 
 
 def _tool_result(said: dict[str, Any]) -> Event:
     tool, tool_id = _text(said, "tool"), _text(said, "id")
-    return Event(kind=EventKind.TOOL_RESULT, tool=tool, tool_id=tool_id, text=_text(said, "text"), ok=_flag(said, "ok"))
+    return Event(kind=Kind.TOOL_RESULT, tool=tool, tool_id=tool_id, text=_text(said, "text"), ok=_flag(said, "ok"))
 
 
 def _usage(said: dict[str, Any]) -> Event:
@@ -132,8 +132,8 @@ def _usage(said: dict[str, Any]) -> Event:
     counts = [_count(tokens, name) or 0 for name in ("input", "output", "cache_read", "cache_write")]
     cost = said.get("cost_usd")
     return Event(
-        kind=EventKind.USAGE,
-        usage=TokenUsage(input=counts[0], output=counts[1], cache_read=counts[2], cache_write=counts[3], total=True),
+        kind=Kind.USAGE,
+        usage=Usage(input=counts[0], output=counts[1], cache_read=counts[2], cache_write=counts[3], total=True),
         cost_usd=None if cost is None else _number(cost),
         context=_count(said, "context"),
         window=_count(said, "window"),
@@ -146,15 +146,15 @@ def _limit(said: dict[str, Any]) -> Event:
         raise ValueError("no kind of limit")
     when = said.get("resets_at")
     limit = Limit(kind=kind, resets_at=None if when is None else _instant(when), text=text)
-    return Event(kind=EventKind.LIMIT, text=text, limit=limit)
+    return Event(kind=Kind.LIMIT, text=text, limit=limit)
 
 
 def _error(said: dict[str, Any]) -> Event:
-    return Event(kind=EventKind.ERROR, text=_text(said, "text"))
+    return Event(kind=Kind.ERROR, text=_text(said, "text"))
 
 
 def _result(said: dict[str, Any]) -> Event:
-    return Event(kind=EventKind.RESULT, text=_text(said, "text"), ok=_flag(said, "ok"))
+    return Event(kind=Kind.RESULT, text=_text(said, "text"), ok=_flag(said, "ok"))
 
 
 _READERS: dict[str, Callable[[dict[str, Any]], Event]] = {

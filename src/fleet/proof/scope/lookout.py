@@ -6,7 +6,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
-from fleet.core.event import EventKind
+from fleet.core.event import Kind
 from fleet.core.quoting import shown
 from fleet.proof.scope.bounds import DELETES, DOUBTFUL, MAKES, OWN, SURE, WRITES
 from fleet.proof.scope.expansion import ShellState, resolve
@@ -153,7 +153,7 @@ class Lookout:
         undone: dict[str, None] = {}
         self._room = MOST_READ
         for event in events:
-            if event.kind == EventKind.TOOL_USE:
+            if event.kind == Kind.TOOL_USE:
                 told = self._told(event)
                 doubts |= dict.fromkeys(each.words for each in told if each.sure == DOUBTFUL)
                 sure = [each.words for each in told if each.sure == SURE]
@@ -164,7 +164,7 @@ class Lookout:
                     undone[words] = None
                     strayed.pop(words, None)
                     doubts[f"{words}, and was not allowed to"] = None
-            elif event.kind == EventKind.TOOL_RESULT:
+            elif event.kind == Kind.TOOL_RESULT:
                 self._open.pop(event.tool_id, None)
         return ScopeFindings(list(strayed), list(doubts), list(undone))
 
@@ -222,9 +222,9 @@ def _followed(line: str, bounds: WriteBounds, state: ShellState) -> CommandLine:
 
 
 def _is_refusal(event: Event) -> bool:
-    if event.kind == EventKind.DENIED:
+    if event.kind == Kind.DENIED:
         return bool(event.tool_id)
-    if event.kind != EventKind.TOOL_RESULT or event.ok is not False:
+    if event.kind != Kind.TOOL_RESULT or event.ok is not False:
         return False
     head = event.text[:HEAD]
     return _REFUSED.search(head) is not None and not _RAN.match(head)

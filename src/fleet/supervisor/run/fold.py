@@ -35,7 +35,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleet.coders.refusals import resets_at
-from fleet.core.event import EventKind
+from fleet.core.event import Kind
 from fleet.core.jsontext import encode
 from fleet.core.outcome import LONGEST_QUESTION, question_in
 from fleet.core.result_schema import HANDED_IN
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    from fleet.core.event import Event, Limit, TokenUsage
+    from fleet.core.event import Event, Limit, Usage
     from fleet.core.run import Run
 
 LONGEST_REASON, LONGEST_RESULT = 500, 64 * 1024
@@ -59,7 +59,7 @@ SENT = ("input", "cache_read", "cache_write")  # reported correctly with each re
 SIZES, MOST_APART = (512_000, 272_000, 200_000, 128_000, 100_000), 16
 WARNING = "warning"
 
-_ANSWERS = frozenset((EventKind.TEXT, EventKind.THINKING, EventKind.TOOL_USE))
+_ANSWERS = frozenset((Kind.TEXT, Kind.THINKING, Kind.TOOL_USE))
 
 
 def fold(run: Run, events: Iterable[Event], at: datetime) -> Run:
@@ -101,9 +101,9 @@ class _Folding:
             self._new["first_event_at"] = at
         if event.session:
             self._new["session"] = event.session
-        if event.kind in (EventKind.SESSION_STARTED, EventKind.USAGE) and event.data.get("model"):
+        if event.kind in (Kind.SESSION_STARTED, Kind.USAGE) and event.data.get("model"):
             self._named(str(event.data["model"]))
-        if event.kind == EventKind.TOOL_USE:
+        if event.kind == Kind.TOOL_USE:
             self._new["tool_calls"] = self._get("tool_calls") + 1
             if is_formality(event.tool, event.data, self._run.task_id):
                 self._notes["formalities"] = self._notes.get("formalities", 0) + 1
@@ -152,7 +152,7 @@ class _Folding:
             self._notes.pop("apart", None)
         self._new |= {"cost_usd": cost, "cost_basis": REPORTED}
 
-    def _tokens(self, usage: TokenUsage, cost: float | None) -> None:
+    def _tokens(self, usage: Usage, cost: float | None) -> None:
         told = {name: min(max(getattr(usage, name), 0), LARGEST) for name in TOKEN_KINDS}
         if usage.total:
             before = self._notes.get("before", {}) if usage.session else {}
@@ -186,7 +186,7 @@ class _Folding:
         found: dict[str, float] = self._notes["base"]
         return found
 
-    def _apart(self, usage: TokenUsage, context: int, had: list[int]) -> None:
+    def _apart(self, usage: Usage, context: int, had: list[int]) -> None:
         """Count tokens separately if their price may differ: those of a sub-agent's model, or of a large request."""
         size = next((size for size in SIZES if context >= size), 0)
         model, main = usage.model[:200], str(self._notes.get("model", ""))
@@ -205,24 +205,24 @@ class _Folding:
         notes = self._notes
         if event.text:
             notes["read"] = notes.get("read", 0) + len(event.text)
-        if event.kind in _ANSWERS or event.kind == EventKind.SESSION_STARTED:
+        if event.kind in _ANSWERS or event.kind == Kind.SESSION_STARTED:
             self._goes_on(answered=event.kind in _ANSWERS)
         match event.kind:
-            case EventKind.TEXT:
+            case Kind.TEXT:
                 notes["text"] = ((notes.get("text", "") if event.delta else "") + event.text)[:LONGEST_REASON]
                 notes["end"] = ((notes.get("end", "") if event.delta else "") + event.text)[-LONGEST_QUESTION:]
-            case EventKind.TOOL_USE | EventKind.TOOL_RESULT:
+            case Kind.TOOL_USE | Kind.TOOL_RESULT:
                 notes.pop("text", None)
                 notes.pop("end", None)
                 notes.pop("overflows", None)
-            case EventKind.RESULT:
+            case Kind.RESULT:
                 self._last_word(event, at)
-            case EventKind.ERROR:
+            case Kind.ERROR:
                 notes["error"] = event.text[:LONGEST_REASON]
-            case EventKind.CONTEXT_FULL:
+            case Kind.CONTEXT_FULL:
                 notes["full"] = event.text[:LONGEST_REASON] or "its context is full"
                 notes["overflows"] = notes.get("overflows", 0) + 1
-            case EventKind.DENIED:
+            case Kind.DENIED:
                 notes["denied"] = sorted({*notes.get("denied", ()), event.tool[:100]})[:MOST_DENIED]
         if event.limit is not None and event.limit.kind != WARNING:
             notes["limit"] = _limit(event.limit, notes.get("limit", {}), at)

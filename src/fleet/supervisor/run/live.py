@@ -11,7 +11,7 @@ from fleet.coders.base import BUSY, READY, STDIN
 from fleet.core import watchdog
 from fleet.core.clock import shown_here
 from fleet.core.errors import FleetError
-from fleet.core.event import EventKind
+from fleet.core.event import Kind
 from fleet.core.jsontext import encode
 from fleet.core.result_schema import HANDED_IN, is_handed_on
 from fleet.core.run import BY_TOOL, UNKNOWN, Ending, Outcome, Quota
@@ -76,7 +76,7 @@ TRANSCRIPT_SECONDS = 2.0
 #: For an agent in a terminal the session's file is the only source of events.
 SESSION_SECONDS = 0.5
 #: Events whose text the fold keeps.
-KEPT_WORDS = (EventKind.TEXT, EventKind.RESULT, EventKind.ERROR, EventKind.LIMIT, EventKind.CONTEXT_FULL)
+KEPT_WORDS = (Kind.TEXT, Kind.RESULT, Kind.ERROR, Kind.LIMIT, Kind.CONTEXT_FULL)
 #: An agent without output for this long may have written its complaint to stderr.
 COMPLAINT_SECONDS = 10.0
 #: How often to look at an agent in a terminal that has not received its prompt.
@@ -84,7 +84,7 @@ PROMPT_SECONDS = 0.1
 #: Characters per token, for coders that do not report how full their context is.
 CHARACTERS_OF_A_TOKEN = 4
 #: Events about an agent's tools.
-OF_TOOLS = (EventKind.TOOL_USE, EventKind.TOOL_RESULT, EventKind.DENIED)
+OF_TOOLS = (Kind.TOOL_USE, Kind.TOOL_RESULT, Kind.DENIED)
 #: Setting: stop an agent that leaves its bounds. Otherwise this is only noted.
 STOP = "stop"
 
@@ -327,7 +327,7 @@ class Live:
             for gauge in event.gauges:
                 self._note_quota(gauge, now)
         self._signs.folded(self.run, self._context.steady())
-        self.delivered += [event.text for event in events if event.kind == EventKind.DELIVERED]
+        self.delivered += [event.text for event in events if event.kind == Kind.DELIVERED]
         try:
             self.folder.append_events(events, now)
         except OSError as error:  # a full disk costs the readable copy, not the run

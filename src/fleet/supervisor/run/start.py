@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from fleet import coders
 from fleet.agents.base import LaunchSpec, SandboxSpec
-from fleet.coders.base import CoderRequest
+from fleet.coders.base import Order
 from fleet.coders.dialogs import pre_answer, trust_folder
 from fleet.coders.prompt import Spoken, not_passed, not_so, prompt_for, spoken_for
 from fleet.core.accounts import account_slots
@@ -457,7 +457,7 @@ def _ordered(
             reason=_why_again(plan),
         )
         spoken = Spoken(said, "")
-    order = CoderRequest(
+    order = Order(
         task=task,
         prompt=spoken.prompt,
         protocol=spoken.protocol,

@@ -10,17 +10,17 @@ import pytest
 
 from builders import a_task
 from contract.coder_recordings import lines_of
-from fleet.coders.base import SAME_CWD, STDIN, CoderRequest
+from fleet.coders.base import SAME_CWD, STDIN, Order
 from fleet.coders.claude.adapter import ClaudeCoder
-from fleet.core.event import Event, EventKind, Gauge, Limit, TokenUsage
+from fleet.core.event import Event, Gauge, Kind, Limit, Usage
 
 CLAUDE = ClaudeCoder()
 QUOTA = Path(__file__).parents[3] / "recordings" / "quota" / "claude.jsonl"
 SKIP = "--dangerously-skip-permissions"
 
 
-def an_order(**changes: Any) -> CoderRequest:
-    return CoderRequest(**{"task": a_task(), "prompt": "mend it", **changes})
+def an_order(**changes: Any) -> Order:
+    return Order(**{"task": a_task(), "prompt": "mend it", **changes})
 
 
 def parsed(**said: Any) -> list[Event]:
@@ -56,7 +56,7 @@ def test_claude_runs_with_json_input_and_output() -> None:
 
 def test_echoed_message_is_delivered_and_the_prompt_is_not() -> None:
     said = json.loads(CLAUDE.message("look here"))
-    assert only(parsed(**said, isReplay=True)) == Event(kind=EventKind.DELIVERED, text="look here")
+    assert only(parsed(**said, isReplay=True)) == Event(kind=Kind.DELIVERED, text="look here")
     assert parsed(**json.loads(CLAUDE.command(an_order()).stdin), isReplay=True) == []
 
 
@@ -84,7 +84,7 @@ def test_budget_is_passed_and_a_used_up_budget_is_no_account_limit() -> None:
 def test_quotas_are_reported_by_window_length_in_any_state() -> None:
     (line,) = [each for each in QUOTA.read_text("utf-8").splitlines() if "rate_limit_event" in each]
     event = only(CLAUDE.parse(line))
-    assert (event.kind, event.limit) == (EventKind.USAGE, None), "nothing is refused"
+    assert (event.kind, event.limit) == (Kind.USAGE, None), "nothing is refused"
     assert event.gauges == (Gauge(window="5h", used_pct=30.0, resets_at=datetime(2026, 11, 19, 2, 12, 14, tzinfo=UTC)),)
     info = {"status": "rejected", "rateLimitType": "seven_day_opus", "utilization": 1.0, "resetsAt": 1795054334}
     event = only(parsed(type="rate_limit_event", rate_limit_info=info))
@@ -119,7 +119,7 @@ def test_interruption_is_one_line_of_json() -> None:
 
 def test_message_is_delivered_when_claude_echoes_it() -> None:
     events = [event for line in lines_of("claude", "streamin-mid") for event in CLAUDE.parse(line)]
-    texts = [event.text for event in events if event.kind == EventKind.DELIVERED]
+    texts = [event.text for event in events if event.kind == Kind.DELIVERED]
     assert texts[:2] == ["first task: run five steps", "EXTRA-MID-RUN: also do X"]
     assert len(texts) == 3
 
@@ -164,9 +164,9 @@ def test_context_window_follows_from_the_model_name() -> None:
 @pytest.mark.parametrize(
     ("stderr", "kind", "words"),
     [
-        ("--dangerously-skip-permissions cannot be used with root/sudo privileges", EventKind.ERROR, "IS_SANDBOX=1"),
-        ("error: unknown option '--nosuch'\n", EventKind.ERROR, "'--nosuch'"),
-        ("Not logged in · Please run /login", EventKind.LIMIT, "Not logged in"),
+        ("--dangerously-skip-permissions cannot be used with root/sudo privileges", Kind.ERROR, "IS_SANDBOX=1"),
+        ("error: unknown option '--nosuch'\n", Kind.ERROR, "'--nosuch'"),
+        ("Not logged in · Please run /login", Kind.LIMIT, "Not logged in"),
     ],
 )
 def test_failed_start_is_explained(stderr: str, kind: str, words: str) -> None:
@@ -187,11 +187,11 @@ def test_each_block_is_an_event_and_the_last_one_has_the_usage() -> None:
         {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}},
     ]
     events = parsed(type="assistant", message=a_message(*blocks), parent_tool_use_id=None)
-    usage = TokenUsage(input=5, output=1, cache_read=70, cache_write=2, message="msg_1", model="claude-sonnet-5")
+    usage = Usage(input=5, output=1, cache_read=70, cache_write=2, message="msg_1", model="claude-sonnet-5")
     assert events == [
-        Event(kind=EventKind.THINKING, text="hm"),
-        Event(kind=EventKind.TEXT, text="hi"),
-        Event(kind=EventKind.TOOL_USE, tool="Bash", tool_id="t1", data={"command": "ls"}, usage=usage, context=77),
+        Event(kind=Kind.THINKING, text="hm"),
+        Event(kind=Kind.TEXT, text="hi"),
+        Event(kind=Kind.TOOL_USE, tool="Bash", tool_id="t1", data={"command": "ls"}, usage=usage, context=77),
     ]
 
 
@@ -203,15 +203,15 @@ def test_usage_of_a_sub_agent_counts_but_its_context_does_not() -> None:
 
 def test_message_without_visible_blocks_still_reports_usage() -> None:
     event = only(parsed(type="assistant", message=a_message({"type": "redacted_thinking", "data": "x"})))
-    assert (event.kind, event.context) == (EventKind.USAGE, 77)
+    assert (event.kind, event.context) == (Kind.USAGE, 77)
 
 
 def test_server_tools_are_reported_as_tools() -> None:
     use, result = {"type": "server_tool_use", "id": "w", "name": "web_search"}, {"type": "web_search_tool_result"}
     events = parsed(type="assistant", message=a_message(use, {**result, "tool_use_id": "w", "content": [{"a": 1}]}))
     assert [(event.kind, event.tool_id, event.ok) for event in events] == [
-        (EventKind.TOOL_USE, "w", None),
-        (EventKind.TOOL_RESULT, "w", True),
+        (Kind.TOOL_USE, "w", None),
+        (Kind.TOOL_RESULT, "w", True),
     ]
 
 
@@ -227,7 +227,7 @@ def test_server_tools_are_reported_as_tools() -> None:
 )
 def test_tool_result_may_be_text_or_blocks(block: dict[str, Any], text: str, ok: bool) -> None:
     said = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", **block}]}
-    assert parsed(type="user", message=said) == [Event(kind=EventKind.TOOL_RESULT, tool_id="t1", text=text, ok=ok)]
+    assert parsed(type="user", message=said) == [Event(kind=Kind.TOOL_RESULT, tool_id="t1", text=text, ok=ok)]
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_synthetic_api_error_is_not_reported_as_model_text() -> None:
     event = only(parsed(type="assistant", message=refused, error="overloaded"))
     assert event.limit == Limit(kind="overload", text="API Error: 529 Overloaded")
     odd = a_message({"type": "text", "text": "too much output"}, model="<synthetic>")
-    assert only(parsed(type="assistant", message=odd, error="max_output_tokens")).kind == EventKind.ERROR
+    assert only(parsed(type="assistant", message=odd, error="max_output_tokens")).kind == Kind.ERROR
 
 
 @pytest.mark.parametrize(
@@ -268,14 +268,14 @@ def test_synthetic_api_error_is_not_reported_as_model_text() -> None:
 def test_retried_request_reports_a_limit(status: int | None, word: str, kind: str) -> None:
     told = {"attempt": 1, "max_retries": 2, "retry_delay_ms": 20000.5}
     event = only(parsed(type="system", subtype="api_retry", error_status=status, error=word, **told))
-    assert event.kind == EventKind.LIMIT and event.limit is not None
+    assert event.kind == Kind.LIMIT and event.limit is not None
     assert (event.limit.kind, event.limit.resets_at) == (kind, None)
     assert "attempt 1 of 2" in event.text and "in 20 s" in event.text
 
 
 def test_request_without_an_answer_reports_no_limit() -> None:
     event = only(parsed(type="system", subtype="api_retry", error_status=None, error="unknown", attempt=1))
-    assert (event.kind, event.limit) == (EventKind.ERROR, None)
+    assert (event.kind, event.limit) == (Kind.ERROR, None)
 
 
 @pytest.mark.parametrize(
@@ -312,13 +312,13 @@ def test_subscription_reports_usage_and_reset(told: dict[str, Any], kind: str) -
 def test_failed_result_is_preceded_by_its_limit(text: str, status: int | None, kind: str) -> None:
     events = CLAUDE.parse(json.dumps(a_result(is_error=True, api_error_status=status, result=text)))
     assert [event.limit.kind for event in events if event.limit] == ([kind] if kind else [])
-    assert (events[-1].kind, events[-1].ok, events[-1].text) == (EventKind.RESULT, False, text)
+    assert (events[-1].kind, events[-1].ok, events[-1].text) == (Kind.RESULT, False, text)
 
 
 @pytest.mark.parametrize("text", ["Prompt is too long · 208310 tokens", "Context limit reached · /compact to continue"])
 def test_full_context_is_reported_before_the_result(text: str) -> None:
     events = CLAUDE.parse(json.dumps(a_result(is_error=True, api_error_status=400, result=text)))
-    assert [event.kind for event in events] == [EventKind.CONTEXT_FULL, EventKind.RESULT]
+    assert [event.kind for event in events] == [Kind.CONTEXT_FULL, Kind.RESULT]
 
 
 NOT_GOOD: dict[str, tuple[Any, ...]] = {
@@ -360,7 +360,7 @@ def test_total_usage_sums_all_models_and_the_window_is_that_of_the_only_one() ->
     one = {"inputTokens": 1, "outputTokens": 2, "cacheReadInputTokens": 3, "cacheCreationInputTokens": 4}
     told = {"a": {**one, "contextWindow": 200_000}, "b": {**one, "contextWindow": 1_000_000}}
     both = only(CLAUDE.parse(json.dumps(a_result(modelUsage=told, total_cost_usd=0.5))))
-    assert both.usage == TokenUsage(input=2, output=4, cache_read=6, cache_write=8, total=True, either=True)
+    assert both.usage == Usage(input=2, output=4, cache_read=6, cache_write=8, total=True, either=True)
     assert (both.cost_usd, both.window) == (0.5, None)
     assert only(CLAUDE.parse(json.dumps(a_result(modelUsage={"a": told["a"]})))).window == 200_000
 
@@ -369,9 +369,9 @@ def test_each_denied_tool_is_named() -> None:
     denials = [{"tool_name": "Bash", "tool_use_id": "t1", "tool_input": {"command": "rm"}}, {}, 5]
     events = CLAUDE.parse(json.dumps(a_result(permission_denials=denials)))
     assert [(event.kind, event.tool) for event in events] == [
-        (EventKind.DENIED, "Bash"),
-        (EventKind.DENIED, "a tool"),
-        (EventKind.RESULT, ""),
+        (Kind.DENIED, "Bash"),
+        (Kind.DENIED, "a tool"),
+        (Kind.RESULT, ""),
     ]
     assert events[0].data == {"command": "rm"}
 
@@ -432,4 +432,4 @@ def test_workers_and_stages_hand_in_by_a_schema() -> None:
 
 def test_handing_in_is_not_reported_as_a_tool_call() -> None:
     block = {"type": "tool_use", "id": "t", "name": "StructuredOutput", "input": HANDED}
-    assert [event.kind for event in parsed(type="assistant", message=a_message(block))] == [EventKind.USAGE]
+    assert [event.kind for event in parsed(type="assistant", message=a_message(block))] == [Kind.USAGE]

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from fleet.coders import load
-from fleet.core.event import Event, EventKind
+from fleet.core.event import Event, Kind
 
 USAGE = {"input_tokens": 5, "output_tokens": 7, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
 
@@ -24,8 +24,8 @@ def assistant(stop: str | None, **more: Any) -> list[Event]:
 
 def test_user_message_begins_a_turn_and_is_delivered() -> None:
     began, said = user("do\nthis")
-    assert (began.kind, began.session, began.data) == (EventKind.SESSION_STARTED, "s-1", {"cwd": "/project"})
-    assert (said.kind, said.text) == (EventKind.DELIVERED, "do\nthis")
+    assert (began.kind, began.session, began.data) == (Kind.SESSION_STARTED, "s-1", {"cwd": "/project"})
+    assert (said.kind, said.text) == (Kind.DELIVERED, "do\nthis")
     assert user([{"type": "text", "text": "in blocks"}])[1].text == "in blocks"
 
 
@@ -52,7 +52,7 @@ def test_turn_ends_when_the_model_stops_and_not_while_it_waits_for_a_tool() -> N
         ("pause_turn", False),
     ):
         kinds = [event.kind for event in assistant(stop)]
-        assert kinds == [EventKind.TEXT, *([EventKind.RESULT] if ends else [])], stop
+        assert kinds == [Kind.TEXT, *([Kind.RESULT] if ends else [])], stop
 
 
 def test_sub_agent_ends_no_turn_and_has_its_own_context() -> None:
@@ -62,7 +62,7 @@ def test_sub_agent_ends_no_turn_and_has_its_own_context() -> None:
 
 def test_interruption_ends_the_turn_with_a_failure() -> None:
     (end,) = user([{"type": "text", "text": "[Request interrupted by user for tool use]"}])
-    assert (end.kind, end.ok) == (EventKind.RESULT, False)
+    assert (end.kind, end.ok) == (Kind.RESULT, False)
 
 
 def test_only_user_messages_are_delivered_from_the_queue() -> None:

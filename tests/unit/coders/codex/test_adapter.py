@@ -12,9 +12,9 @@ import pytest
 
 from builders import a_task
 from contract.coder_recordings import lines_of
-from fleet.coders.base import ANYWHERE, RESUME, CoderRequest
+from fleet.coders.base import ANYWHERE, RESUME, Order
 from fleet.coders.codex.adapter import PLAIN_SHELL, CodexCoder
-from fleet.core.event import Event, EventKind, Limit, TokenUsage
+from fleet.core.event import Event, Kind, Limit, Usage
 
 CODEX = CodexCoder()
 SESSION = "01a1e21e-24d6-7fc2-8ea8-926b90ce8aeb"
@@ -23,8 +23,8 @@ SKIP = "--dangerously-bypass-approvals-and-sandbox"
 MISPLACED: tuple[Any, ...] = (None, True, -1, 10**30, "x", [], [[]], {}, {"a": 1}, 1e300)
 
 
-def an_order(**changes: Any) -> CoderRequest:
-    return CoderRequest(**{"task": a_task(), "prompt": "mend it\n", **changes})
+def an_order(**changes: Any) -> Order:
+    return Order(**{"task": a_task(), "prompt": "mend it\n", **changes})
 
 
 def said(**line: Any) -> list[Event]:
@@ -64,11 +64,11 @@ def test_codex_is_interrupted_before_it_is_terminated() -> None:
 
 def test_tool_call_is_reported_once_at_its_start_and_once_at_its_end() -> None:
     told = [event for line in lines_of("codex", "ok") for event in CODEX.parse(line)]
-    calls = [event for event in told if event.kind in (EventKind.TOOL_USE, EventKind.TOOL_RESULT)]
+    calls = [event for event in told if event.kind in (Kind.TOOL_USE, Kind.TOOL_RESULT)]
     command = "/bin/bash -lc 'echo hello > hello.txt && echo wrote-hello'"
     assert calls == [
-        Event(kind=EventKind.TOOL_USE, tool="command_execution", tool_id="item_2", data={"command": command}),
-        Event(kind=EventKind.TOOL_RESULT, tool="command_execution", tool_id="item_2", text="wrote-hello\n", ok=True),
+        Event(kind=Kind.TOOL_USE, tool="command_execution", tool_id="item_2", data={"command": command}),
+        Event(kind=Kind.TOOL_RESULT, tool="command_execution", tool_id="item_2", text="wrote-hello\n", ok=True),
     ]
 
 
@@ -96,13 +96,13 @@ def test_declined_command_is_a_denied_tool() -> None:
     item = {"id": "i", "type": "command_execution", "status": "declined", "exit_code": None}
     result, denied = said(type="item.completed", item=item)
     assert result.ok is False
-    assert (denied.kind, denied.tool) == (EventKind.DENIED, "command_execution")
+    assert (denied.kind, denied.tool) == (Kind.DENIED, "command_execution")
 
 
 def test_cached_tokens_are_not_counted_as_input() -> None:
     told = {"input_tokens": 500, "cached_input_tokens": 300, "cache_write_input_tokens": 50, "output_tokens": 9}
     (last,) = said(type="turn.completed", usage=told)
-    assert last.usage == TokenUsage(input=150, output=9, cache_read=300, cache_write=50, total=True, session=True)
+    assert last.usage == Usage(input=150, output=9, cache_read=300, cache_write=50, total=True, session=True)
     (odd,) = said(type="turn.completed", usage={"input_tokens": 1, "cached_input_tokens": 5})
     assert odd.usage is not None and odd.usage.input == 0
 
@@ -122,22 +122,22 @@ REFUSALS = {
 @pytest.mark.parametrize("text", REFUSALS)
 def test_refused_request_reports_its_limit_and_no_end(text: str) -> None:
     limit = Limit(kind=REFUSALS[text], text=text)
-    assert said(type="error", message=text) == [Event(kind=EventKind.LIMIT, text=text, limit=limit)]
+    assert said(type="error", message=text) == [Event(kind=Kind.LIMIT, text=text, limit=limit)]
 
 
 @pytest.mark.parametrize("text", REFUSALS)
 def test_failed_turn_reports_its_limit_before_its_end(text: str) -> None:
     limited, last = said(type="turn.failed", error={"message": text})
     assert limited.limit is not None and limited.limit.kind == REFUSALS[text]
-    assert (last.kind, last.ok, last.text) == (EventKind.RESULT, False, text)
+    assert (last.kind, last.ok, last.text) == (Kind.RESULT, False, text)
 
 
 def test_other_error_is_a_complaint_without_a_limit() -> None:
-    assert [event.kind for event in said(type="error", message="unexpected status 404 Not Found")] == [EventKind.ERROR]
+    assert [event.kind for event in said(type="error", message="unexpected status 404 Not Found")] == [Kind.ERROR]
     assert said(type="item.completed", item={"type": "error", "message": "old model"}) == [
-        Event(kind=EventKind.ERROR, text="old model")
+        Event(kind=Kind.ERROR, text="old model")
     ]
-    assert said(type="turn.failed", error=None) == [Event(kind=EventKind.RESULT, ok=False, text="the turn failed")]
+    assert said(type="turn.failed", error=None) == [Event(kind=Kind.RESULT, ok=False, text="the turn failed")]
 
 
 def test_session_file_is_found_below_the_day_it_began(tmp_path: Path) -> None:
@@ -155,17 +155,17 @@ def test_session_file_is_found_below_the_day_it_began(tmp_path: Path) -> None:
 def test_session_file_reports_the_context() -> None:
     last = {"input_tokens": 1121, "cached_input_tokens": 1000, "output_tokens": 30, "total_tokens": 1151}
     total = {"input_tokens": 9000, "cached_input_tokens": 8000, "output_tokens": 60}
-    so_far = TokenUsage(input=1000, output=60, cache_read=8000, total=True, session=True)
+    so_far = Usage(input=1000, output=60, cache_read=8000, total=True, session=True)
     info = {"last_token_usage": last, "total_token_usage": total, "model_context_window": 258400}
     assert kept(type="token_count", info=info, rate_limits=None) == [
-        Event(kind=EventKind.USAGE, context=1151, window=258400, usage=so_far)
+        Event(kind=Kind.USAGE, context=1151, window=258400, usage=so_far)
     ]
     assert kept(type="token_count", info={"last_token_usage": {"input_tokens": 7}}) == [
-        Event(kind=EventKind.USAGE, context=7)
+        Event(kind=Kind.USAGE, context=7)
     ]
     record = {"type": "token_usage_record", "payload": {"usage": last, "thread_token_usage": total}}
-    assert CODEX.parse_transcript(json.dumps(record)) == [Event(kind=EventKind.USAGE, context=1151, usage=so_far)]
-    assert kept(type="task_started", model_context_window=258400) == [Event(kind=EventKind.USAGE, window=258400)]
+    assert CODEX.parse_transcript(json.dumps(record)) == [Event(kind=Kind.USAGE, context=1151, usage=so_far)]
+    assert kept(type="task_started", model_context_window=258400) == [Event(kind=Kind.USAGE, window=258400)]
 
 
 @pytest.mark.parametrize(("percent", "kind"), [(89.9, None), (90, "warning"), (93.0, "warning"), (100.0, "plan")])
@@ -201,7 +201,7 @@ def test_limit_with_the_latest_reset_is_reported() -> None:
 def test_declined_patch_is_reported_from_the_session_file() -> None:
     refused = "patch rejected: writing is blocked by read-only sandbox; rejected by user approval settings"
     (told,) = kept(type="custom_tool_call_output", call_id="c", output=refused)
-    assert (told.kind, told.tool) == (EventKind.DENIED, "apply_patch")
+    assert (told.kind, told.tool) == (Kind.DENIED, "apply_patch")
     assert kept(type="function_call_output", call_id="c", output=f"$ cat log\n{refused}") == []
 
 
@@ -268,7 +268,7 @@ def test_workers_and_stages_hand_in_by_a_schema() -> None:
 @pytest.mark.parametrize("told", ['{"summary": "x"}', '{"summary": 1, "status": "completed"}', "{", "[]", '{"a": {}}'])
 def test_only_a_result_that_fits_the_schema_is_handed_in(told: str) -> None:
     (event,) = said(type="item.completed", item={"type": "agent_message", "text": told})
-    assert (event.kind, event.text, event.data) == (EventKind.TEXT, told, {})
+    assert (event.kind, event.text, event.data) == (Kind.TEXT, told, {})
     handed = {"summary": "mended", "status": "blocked", "next_steps": ["ask"]}
     (event,) = said(type="item.completed", item={"type": "agent_message", "text": json.dumps(handed)})
-    assert (event.kind, event.text, event.data) == (EventKind.TEXT, "mended", {"handed_in": handed})
+    assert (event.kind, event.text, event.data) == (Kind.TEXT, "mended", {"handed_in": handed})

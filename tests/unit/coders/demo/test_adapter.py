@@ -10,40 +10,38 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fleet.coders.demo.adapter import DemoCoder
-from fleet.core.event import Event, EventKind, Limit, TokenUsage
+from fleet.core.event import Event, Kind, Limit, Usage
 
 parse = DemoCoder().parse
 
 STREAM: dict[str, tuple[dict[str, Any], Event]] = {
     "init": (
         {"type": "init", "session": "s-1", "model": "demo-1", "cwd": "/x"},
-        Event(kind=EventKind.SESSION_STARTED, session="s-1", data={"model": "demo-1", "cwd": "/x"}),
+        Event(kind=Kind.SESSION_STARTED, session="s-1", data={"model": "demo-1", "cwd": "/x"}),
     ),
-    "text": ({"type": "text", "text": "hello"}, Event(kind=EventKind.TEXT, text="hello")),
+    "text": ({"type": "text", "text": "hello"}, Event(kind=Kind.TEXT, text="hello")),
     "tool_use": (
         {"type": "tool_use", "id": "t", "tool": "write", "input": {"path": "a", "n": [1, None, 2.5]}},
-        Event(kind=EventKind.TOOL_USE, tool="write", tool_id="t", data={"path": "a", "n": [1, None, 2.5]}),
+        Event(kind=Kind.TOOL_USE, tool="write", tool_id="t", data={"path": "a", "n": [1, None, 2.5]}),
     ),
     "tool_result": (
         {"type": "tool_result", "id": "t", "tool": "write", "ok": True, "text": "done"},
-        Event(kind=EventKind.TOOL_RESULT, tool="write", tool_id="t", ok=True, text="done"),
+        Event(kind=Kind.TOOL_RESULT, tool="write", tool_id="t", ok=True, text="done"),
     ),
     "usage": (
         {"type": "usage", "tokens": {"input": 3, "output": 2}, "cost_usd": 0.5, "context": 90, "window": 100},
-        Event(
-            kind=EventKind.USAGE, usage=TokenUsage(input=3, output=2, total=True), cost_usd=0.5, context=90, window=100
-        ),
+        Event(kind=Kind.USAGE, usage=Usage(input=3, output=2, total=True), cost_usd=0.5, context=90, window=100),
     ),
     "limit": (
         {"type": "limit", "kind": "rate", "resets_at": "2026-03-01T12:00:00+02:00", "text": "wait"},
         Event(
-            kind=EventKind.LIMIT,
+            kind=Kind.LIMIT,
             text="wait",
             limit=Limit(kind="rate", resets_at=datetime(2026, 3, 1, 10, tzinfo=UTC), text="wait"),
         ),
     ),
-    "error": ({"type": "error", "text": "oh"}, Event(kind=EventKind.ERROR, text="oh")),
-    "result": ({"type": "result", "ok": False, "text": "no"}, Event(kind=EventKind.RESULT, ok=False, text="no")),
+    "error": ({"type": "error", "text": "oh"}, Event(kind=Kind.ERROR, text="oh")),
+    "result": ({"type": "result", "ok": False, "text": "no"}, Event(kind=Kind.RESULT, ok=False, text="no")),
 }
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from builders import a_task
 from fleet.coders import load
-from fleet.coders.base import BUSY, READY, CoderRequest
+from fleet.coders.base import BUSY, READY, Order
 from supervised import wait_for
 
 PATIENCE = 60.0
@@ -28,7 +28,7 @@ class Terminal:
     def __init__(self, base: Path, prompt: str, **order: Any) -> None:
         folder = base / "runs" / "1"
         folder.mkdir(parents=True)
-        command = load("demo").terminal(CoderRequest(task=a_task(), prompt=prompt, folder=str(folder), **order))
+        command = load("demo").terminal(Order(task=a_task(), prompt=prompt, folder=str(folder), **order))
         assert command is not None
         self.env = {"FLEET_TASK_DIR": str(base), "FLEET_RUN_ID": "fleet-a/1"}
         self.closed = base / "closed"
@@ -206,7 +206,7 @@ def test_demo_prints_no_cursor_movement(begun: Any) -> None:
 
 
 def test_demo_reports_a_missing_terminal(tmp_path: Path) -> None:
-    command = load("demo").terminal(CoderRequest(task=a_task(), prompt="x", folder=str(tmp_path)))
+    command = load("demo").terminal(Order(task=a_task(), prompt="x", folder=str(tmp_path)))
     assert command is not None
     ran = subprocess.run(command.argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (2, "demo agent: it needs a terminal\n")

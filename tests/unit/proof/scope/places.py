@@ -4,7 +4,7 @@ import functools
 from datetime import UTC, datetime
 from typing import Any
 
-from fleet.core.event import Event, EventKind
+from fleet.core.event import Event, Kind
 from fleet.core.jsontext import encode
 from fleet.core.workspace import Workspace
 from fleet.home import Home
@@ -43,7 +43,7 @@ def worktree_bounds() -> WriteBounds:
 
 def use(line: str = "", tool: str = "Bash", call: str = "1", **data: Any) -> Event:
     """Return the event of a tool call. With only a line, the tool is a shell."""
-    return Event(kind=EventKind.TOOL_USE, tool=tool, tool_id=call, data=data or {"command": line})
+    return Event(kind=Kind.TOOL_USE, tool=tool, tool_id=call, data=data or {"command": line})
 
 
 def seen(*events: Event, bounds: WriteBounds | None = None) -> ScopeFindings:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fleet import coders
-from fleet.core.event import Event, EventKind
+from fleet.core.event import Event, Kind
 from fleet.home import Home
 from fleet.proof.scope.bounds import bounds_of
 from fleet.proof.scope.lookout import MOST_READ, UNREAD, Lookout
@@ -113,7 +113,7 @@ INNOCENT: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("tool", "data"), INNOCENT)
 def test_reading_or_inside_writing_tool_is_not_reported(tool: str, data: dict[str, Any]) -> None:
-    event = Event(kind=EventKind.TOOL_USE, tool=tool, tool_id="1", data=data)
+    event = Event(kind=Kind.TOOL_USE, tool=tool, tool_id="1", data=data)
     assert seen(event) == ([], [], [])
 
 
@@ -124,9 +124,9 @@ def test_tool_of_another_program_may_work_elsewhere() -> None:
 
 
 REFUSALS = [
-    Event(kind=EventKind.TOOL_RESULT, tool_id="1", ok=False, text="Permission to use Bash has been denied."),
-    Event(kind=EventKind.TOOL_RESULT, tool_id="1", ok=False, text="This command requires approval"),
-    Event(kind=EventKind.DENIED, tool="Bash", tool_id="1"),
+    Event(kind=Kind.TOOL_RESULT, tool_id="1", ok=False, text="Permission to use Bash has been denied."),
+    Event(kind=Kind.TOOL_RESULT, tool_id="1", ok=False, text="This command requires approval"),
+    Event(kind=Kind.DENIED, tool="Bash", tool_id="1"),
 ]
 
 
@@ -143,11 +143,11 @@ def test_denied_action_is_reported_as_an_attempt(refusal: Event) -> None:
 @pytest.mark.parametrize(
     "result",
     [
-        Event(kind=EventKind.TOOL_RESULT, tool_id="1", ok=True, text="permission denied, said a file that it printed"),
-        Event(kind=EventKind.TOOL_RESULT, tool_id="1", ok=False, text="Exit code 1\nrm: x: Permission denied"),
-        Event(kind=EventKind.TOOL_RESULT, tool_id="1", ok=False, text="no such file"),
-        Event(kind=EventKind.TOOL_RESULT, tool_id="2", ok=False, text="Permission denied"),
-        Event(kind=EventKind.DENIED, tool="Bash"),
+        Event(kind=Kind.TOOL_RESULT, tool_id="1", ok=True, text="permission denied, said a file that it printed"),
+        Event(kind=Kind.TOOL_RESULT, tool_id="1", ok=False, text="Exit code 1\nrm: x: Permission denied"),
+        Event(kind=Kind.TOOL_RESULT, tool_id="1", ok=False, text="no such file"),
+        Event(kind=Kind.TOOL_RESULT, tool_id="2", ok=False, text="Permission denied"),
+        Event(kind=Kind.DENIED, tool="Bash"),
     ],
 )
 def test_failed_action_is_reported_as_possibly_done(result: Event) -> None:
@@ -206,7 +206,7 @@ def test_recordings_of_real_coders_are_not_reported(tmp_path: Path) -> None:
         coder = coders.load(file.parent.name, settings)
         for line in file.read_text("utf-8").split("\n"):
             events = list(coder.parse(line))
-            calls += sum(event.kind == EventKind.TOOL_USE for event in events)
+            calls += sum(event.kind == Kind.TOOL_USE for event in events)
             ours = [event for event in events if "/repo/hello.txt" not in json.dumps(event.data)]
             assert seen(*ours, bounds=bounds) == ([], [], []), (file, line)
     assert calls > 40

@@ -12,7 +12,7 @@ from fleet.coders.base import Coder
 from fleet.coders.claude.adapter import ClaudeCoder
 from fleet.coders.codex.adapter import CodexCoder
 from fleet.coders.gemini import GeminiCoder
-from fleet.core.event import Event, EventKind, TokenUsage
+from fleet.core.event import Event, Kind, Usage
 from fleet.core.run import Run
 from fleet.home import Home
 from fleet.settings import Settings, load
@@ -196,8 +196,8 @@ def test_unreported_turn_is_computed_in_addition_to_reported_ones(settings: Sett
 
 def used(model: str, *, size: int = 0, input: int = 0, output: int = 0) -> list[Event]:
     """Return the events of a request whose coder reports no cost."""
-    named = Event(kind=EventKind.USAGE, data={"model": model}) if model else Event(kind=EventKind.USAGE)
-    return [named, Event(kind=EventKind.USAGE, usage=TokenUsage(input=input, output=output), context=size or None)]
+    named = Event(kind=Kind.USAGE, data={"model": model}) if model else Event(kind=Kind.USAGE)
+    return [named, Event(kind=Kind.USAGE, usage=Usage(input=input, output=output), context=size or None)]
 
 
 def test_costs_depend_on_model_and_size_and_user_prices_override(tmp_path: Path, settings: Settings) -> None:
@@ -235,12 +235,12 @@ def test_cost_of_an_agent_in_a_terminal_is_computed_from_its_session_file(settin
 
 
 def test_reported_cost_of_0_with_tokens_is_no_price(settings: Settings) -> None:
-    free = Event(kind=EventKind.USAGE, usage=TokenUsage(input=7), cost_added=0.0)
+    free = Event(kind=Kind.USAGE, usage=Usage(input=7), cost_added=0.0)
     run = a_run(None, settings, [free])
     assert (run.cost_usd, run.cost_basis) == (None, "unknown")
-    paid = Event(kind=EventKind.USAGE, usage=TokenUsage(input=7), cost_added=0.25)
+    paid = Event(kind=Kind.USAGE, usage=Usage(input=7), cost_added=0.25)
     assert (a_run(None, settings, [paid, paid]).cost_usd, a_run(None, settings, [paid]).prices) == (0.5, "")
-    refused = Event(kind=EventKind.RESULT, ok=False, cost_usd=0.0)
+    refused = Event(kind=Kind.RESULT, ok=False, cost_usd=0.0)
     assert a_run(None, settings, [refused]).cost_usd == 0.0
 
 
@@ -274,7 +274,7 @@ def test_prices_apply_from_their_date_and_the_table_reports_its_age(settings: Se
 
 def test_hostile_numbers_of_models_do_not_grow_a_run(settings: Settings) -> None:
     many = [
-        Event(kind=EventKind.USAGE, usage=TokenUsage(input=1, model=f"m{number}", message=f"{number}"), context=None)
+        Event(kind=Kind.USAGE, usage=Usage(input=1, model=f"m{number}", message=f"{number}"), context=None)
         for number in range(1000)
     ]
     assert len(a_run(None, settings, many).folded) < 4_000

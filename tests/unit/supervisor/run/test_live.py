@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from fleet.core.event import Event, EventKind
+from fleet.core.event import Event, Kind
 from fleet.core.jsontext import encode
 from fleet.core.run import Run
 from fleet.proof.scope.lookout import ScopeFindings
@@ -45,7 +45,7 @@ def test_size_of_notes_is_bounded() -> None:
 
 def test_notes_survive_later_folding_and_keep_the_shell_directory() -> None:
     run = noted(a_run(), ScopeFindings(["one"], [], []), "/w/sub")
-    run = fold(run, [Event(kind=EventKind.TEXT, text="x"), Event(kind=EventKind.RESULT, ok=True)], AT)
+    run = fold(run, [Event(kind=Kind.TEXT, text="x"), Event(kind=Kind.RESULT, ok=True)], AT)
     assert run.notes["shell"] == "/w/sub"
     assert strayed_in(run) == ["one"]
     assert "shell" not in noted(run, ScopeFindings([], [], []), "/w").notes

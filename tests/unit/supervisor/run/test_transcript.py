@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from fleet.coders.base import Coder
-from fleet.core.event import Event, EventKind
+from fleet.core.event import Event, Kind
 from fleet.supervisor.run.output_reader import Transcript
 
 
@@ -20,7 +20,7 @@ class Writing(Coder):
 
     def parse_transcript(self, line: str) -> Iterable[Event]:
         """Return the context size in a line."""
-        return [Event(kind=EventKind.USAGE, context=json.loads(line)["context"])]
+        return [Event(kind=Kind.USAGE, context=json.loads(line)["context"])]
 
 
 def line(context: int) -> str:
