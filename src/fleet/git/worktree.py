@@ -189,8 +189,11 @@ def _begin(repository: Repository, path: str, branch: str, base_commit: str) -> 
     words += ["--no-track", "-b", branch, "--", path, base_commit] if base_commit else ["--", path, branch]
     git(*words, cwd=repository.common, env={"GIT_DIR": repository.common})
     os.chmod(path, 0o700)  # noqa: PTH101 - git creates it with the umask
-    admin = admin_of(repository, path)
-    if admin is None:
+    # Git's own pointer is the quickest answer. Others wait for the lock, and the repository may have many worktrees.
+    admin = leads(path, read(os.path.join(path, ".git")).removeprefix("gitdir: "))
+    if os.path.dirname(admin) != os.path.join(repository.common, "worktrees") or place_of(admin) != real(path):
+        admin = admin_of(repository, path) or ""
+    if not admin:
         raise FleetError(f"git made no worktree at {path}")
     return admin
 
