@@ -4,6 +4,7 @@
 # ruff: noqa: PTH118, PTH123
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from types import MappingProxyType
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from fleet.core.record import Record
 from fleet.files import open_plain
+from fleet.git.process import GitFault
 from fleet.git.worktree_records import GOING_ON, head_of
 
 if TYPE_CHECKING:
@@ -38,7 +40,9 @@ class WorktreePlace(Record):
         branch, commit = head_of(self.admin) if self.admin else (None, None)
         named = f"refs/heads/{branch}" if branch else commit
         names = [name for name in dict.fromkeys((named, f"refs/heads/{self.branch}")) if name and "\n" not in name]
-        return next(filter(None, map(view.commit_of, names)), None)
+        with contextlib.suppress(GitFault):  # git cannot read the repository
+            return next(filter(None, view.resolve_each(names)), None)
+        return None
 
     def on_branch(self) -> bool:
         """Return True if its HEAD is the branch that fleet gave it."""

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
 from fleet.files import atomic_write
-from fleet.git.diffs import shortstat
+from fleet.git.commits import tree_of
+from fleet.git.diffs import DiffSize, shortstat
 from fleet.git.ignored_files import SKIPPED, find_ignored
 from fleet.git.repository import Repository
 from fleet.git.save.snapshot import Snapshot, note_taken_over
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from fleet.core.workspace import Workspace
-    from fleet.git.diffs import DiffSize
     from fleet.git.save.worktree import SavedWork
     from fleet.home import Home
     from fleet.settings.project_sections import SaveSettings
@@ -112,7 +112,8 @@ class Work:
 
     def size(self) -> DiffSize:
         """Return how much the worktree differs from its base. Raises GitFault, OSError."""
-        return shortstat(self.view, self.workspace.base_commit, self.tree())
+        base, tree = self.workspace.base_commit, self.tree()
+        return DiffSize() if tree == tree_of(self.view, base) else shortstat(self.view, base, tree)
 
 
 def save_all(home: Home, space: Workspace, run_number: int, settings: SaveSettings, *, with_ignored: bool) -> SavedWork:
