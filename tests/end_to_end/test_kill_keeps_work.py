@@ -3,6 +3,7 @@
 Before the restore, the test discards objects that only reflogs reference, as git does in time.
 """
 
+import os
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -115,7 +116,9 @@ def missing(repo: Path, work: Work) -> list[object]:
     """Return the parts of the work that are neither in a file beside the repository nor on a branch."""
     lost: list[object] = []
     for name, text in work.files:
-        found = [path for path in repo.parent.glob(f"**/{name}") if path.read_text() == text]
+        # Unlike glob, walk passes over folders that the kill is still deleting.
+        paths = [Path(folder, name) for folder, _, _ in os.walk(repo.parent)]
+        found = [path for path in paths if path.is_file() and path.read_text() == text]
         lost += [] if found else [(name, text)]
     for branch, tip in work.branches:
         at = run_git(repo, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}", check=False)

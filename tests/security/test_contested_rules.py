@@ -29,7 +29,7 @@ def test_verified_branch_that_changes_its_rules_is_merged_only_if_a_person_says_
     why = left_out(told)
     for task, file in zip(bad, FILES, strict=False):
         assert f"it changes {file}, which says how work is judged" in why[task], why
-        assert "named by itself, --unverified merges it" in why[task]
+        assert "name it and pass --unverified" in why[task]
     assert (home.repo / ".fleet" / "config.toml").read_text() == config
 
     picked = home.fleet("pick", "weak-2", "good", "--merge", "--json")
