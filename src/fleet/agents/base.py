@@ -31,6 +31,7 @@ class SandboxSpec(Record):
     kept: tuple[str, ...] = ()  # folders below those, or among temporary files, that stay visible
     # the only folders that it may write to; None: any that its user may write to
     writable: tuple[str, ...] | None = None
+    shown: tuple[tuple[str, str], ...] = ()  # folders and the paths where they appear, in this order
     temporary: str = ""  # the folder shown as /tmp
     offline: bool = False  # own network namespace with nothing but loopback
     processes: int = 0  # maximum number of its processes; 0: unlimited

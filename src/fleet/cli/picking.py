@@ -148,13 +148,21 @@ def _print(found: Pick, taken: KeptWinner | None, why: str, ahead: tuple[str, st
     elif found.tied:
         _tell_tied(found.tied)
     if found.winner is None:
-        click.echo("none of them is any good", err=True)
+        _tell_none(found)
     elif why:
         click.echo(f"nothing is merged: {clean(why)}", err=True)
     elif taken is None:
         click.echo(f"best: {clean(found.winner.candidate.name)}; {clean(_next(*ahead))}")
     if taken is not None:
         _tell_taken(taken)
+
+
+def _tell_none(found: Pick) -> None:
+    if found.lacks:
+        click.echo(f"the verify command cannot run in a clean checkout: {clean(found.lacks)}", err=True)
+        click.echo("hint:  set `verify.use` or `verify.setup`: see `fleet help settings`", err=True)
+    else:
+        click.echo("none of them is any good", err=True)
 
 
 def _cells(each: RankedCandidate, *, best: bool) -> list[str | StyledText]:

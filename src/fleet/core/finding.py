@@ -100,7 +100,7 @@ def judge(seen: Evidence) -> Judgement:
         return Judgement(finding=Finding.INCOMPLETE, shown=(unfinished,))
     verification = seen.verification
     if verification is not None and not verification.ok:
-        return Judgement(finding=Finding.FAILED_VERIFY, shown=_failure(verification))
+        return _failed(verification)
     if changeless := _changeless(seen, verification):
         return changeless
     if verification is None:
@@ -172,6 +172,12 @@ def _doubts(seen: Evidence, verification: Verification) -> tuple[str, ...]:
     if seen.workspace != WORKTREE and IN_A_DIRECTORY not in found:
         found.append(IN_A_DIRECTORY)
     return tuple(found)
+
+
+def _failed(verification: Verification) -> Judgement:
+    if verification.setup:  # the work is not at fault
+        return Judgement(finding=Finding.UNVERIFIED, shown=(verification.setup,))
+    return Judgement(finding=Finding.FAILED_VERIFY, shown=_failure(verification))
 
 
 def _failure(verification: Verification) -> tuple[str, ...]:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 from fleet.core.jsontext import decode, encode
 from fleet.core.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+
+#: The exit codes of a shell for a program that it cannot execute or find.
+NOT_EXECUTABLE, NOT_FOUND = 126, 127
+_LACKS = re.compile(r"([^\s:'\"]+)['\"]?: (?:command )?(?:not found|No such file|Permission denied|cannot execute)")
 
 
 class VerifyRequest(Record):
@@ -19,6 +26,8 @@ class VerifyRequest(Record):
     protect: tuple[str, ...] = ()  # globs of files that are taken from the base, whatever the branch changed
     fail_to_pass: bool = False  # it must fail at the base
     network: bool = False  # the command may use the network
+    setup: tuple[str, ...] = ()  # commands to run first in the checkout
+    use: tuple[str, ...] = ()  # folders to take from the worktree, else from the main checkout
 
 
 class Verification(Record):
@@ -39,6 +48,8 @@ class Verification(Record):
     contested: tuple[str, ...] = ()
     without_them: int | None = None  # exit status with those tests as in the base; None: not run
     base_status: int | None = None  # exit status at the base; None: not run
+    used: tuple[str, ...] = ()  # folders that were not of the commit, as paths
+    setup: str = ""  # which setup command failed, at the base too, in words; the work is not at fault then
     containment: str = ""  # what the command could not reach, in words
     programs: tuple[str, ...] = ()  # programs that judged, each with the hash of its file
     notes: tuple[str, ...] = ()  # what was not checked, in words
@@ -57,7 +68,18 @@ class Verification(Record):
         return not self.contested or self.without_them == 0
 
     @property
+    def lacks(self) -> str:
+        """Return the program that the command did not find or could not execute, or ""."""
+        if self.status not in (NOT_EXECUTABLE, NOT_FOUND):
+            return ""
+        found = _LACKS.findall(self.tail)
+        return str(found[-1]) if found else self.command.split(maxsplit=1)[0]
+
+    @property
     def in_words(self) -> str:
+        if self.lacks:
+            how = "not found" if self.status == NOT_FOUND else "cannot be executed"
+            return f"cannot run in a clean checkout: {self.lacks} {how} (exit code {self.status})"
         return self.why or f"ended with exit code {self.status}"
 
     def text(self) -> str:

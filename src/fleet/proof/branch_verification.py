@@ -10,7 +10,7 @@ from fleet.core.jsontext import encode
 from fleet.core.task import WORKTREE
 from fleet.git.view import View
 from fleet.proof.baseline import spawn_of
-from fleet.proof.verify import reach
+from fleet.proof.verify import reach, using
 from fleet.proof.verify.commit import VerifyFolders, doubted, tests_by, verify, verify_in_place, wanted_by
 from fleet.supervisor.run.environment import path_of, verify_environment
 
@@ -86,7 +86,7 @@ def reach_mark(home: Home, settings: Settings, task: Task, repository: Repositor
 
 
 def _asked(home: Home, wanted: VerifyRequest, path: str, directory: str, view: View | None) -> reach.VerifyInputs:
-    return reach.VerifyInputs(wanted.command, path, directory, home.verify, view)
+    return reach.VerifyInputs(wanted.command, path, directory, home.verify, view, use=wanted.use)
 
 
 def _compared(
@@ -94,6 +94,8 @@ def _compared(
 ) -> tuple[VerifyFolders, reach.InputDifferences]:
     """Return the room of a verification, and what changed since the run began in the files that it can reach."""
     room, home = _room(live.folder.home, live, task), live.folder.home
+    if view is not None:
+        room = room._replace(places=using.places_of([live.workspace], view.repository.top))
     asked = _asked(home, wanted, room.env["PATH"], directory, view)._replace(in_place=live.workspace is None)
     unlike = reach.changed(asked, str(spawn_of(live.run).get("reach") or ""), live.began_here.timestamp())
     if unlike.bytecode:  # Python must compile again instead of using bytecode that others may have written

@@ -12,6 +12,14 @@ _PROGRAM = r"\A(~?/[^\x00-\x1f\x7f]+|[^\s/~\-\x00-\x1f\x7f][^/\x00-\x1f\x7f]*)\Z
 
 CoderName = Annotated[str, Meta(pattern=_CODER, max_length=200, title="the name of a coder, or module:Class")]
 Line = Annotated[str, Meta(pattern=_LINE, max_length=500, title="one line of text that does not start with a dash")]
+Inside = Annotated[
+    str,
+    Meta(
+        pattern=r"\A(?!/|\.git(/|\Z)|.*(\A|/)\.{0,2}(/|\Z))[^\s\-\x00-\x1f\x7f][^\x00-\x1f\x7f]*\Z",
+        max_length=200,
+        title="a path inside the worktree, such as .venv",
+    ),
+]
 Text = Annotated[str, Meta(pattern=r"\A[^\x00]*\Z", title="text")]
 Variable = Annotated[str, Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_]*\Z", max_length=200, title="the name of a variable")]
 Program = Annotated[

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from fleet.settings.kinds import Folder, Line, Seconds, Section, Slots, Text, Times
+from fleet.settings.kinds import Folder, Inside, Line, Seconds, Section, Slots, Text, Times
 
 #: Usual names of tests, in the languages of the known project types.
 TESTS = (
@@ -25,7 +25,21 @@ class Verify(Section, frozen=True):
         Text | None,
         Meta(description="Command that exits with 0 if a branch is good. A task can name its own command."),
     ] = None
-    seconds: Annotated[Seconds, Meta(description="Timeout of the verify command, in seconds.")] = 600
+    setup: Annotated[
+        tuple[Text, ...],
+        Meta(description="Commands to run in the clean checkout before the verify command, in this order."),
+    ] = ()
+    use: Annotated[
+        tuple[Inside, ...],
+        Meta(
+            description='Folders that git does not track, such as ".venv" or "node_modules", for the verify command.\n'
+            "fleet takes them from the worktree, else from the main checkout, and makes them read-only. Work is not "
+            "verified if an agent changed them."
+        ),
+    ] = ()
+    seconds: Annotated[
+        Seconds, Meta(description="Timeout of the verify command and of each setup command, in seconds.")
+    ] = 600
     protect: Annotated[
         tuple[Line, ...],
         Meta(

@@ -19,11 +19,11 @@ from fleet.settings.check import dotted
 from fleet.settings.keys import Path
 from fleet.settings.text import toml_value
 
-COMMANDS: tuple[Path, ...] = (("setup", "commands"), ("setup", "teardown"), ("verify", "command"))
+COMMANDS: tuple[Path, ...] = (("setup", "commands"), ("setup", "teardown"), ("verify", "command"), ("verify", "setup"))
 #: Settings that make a program run another one, pass secrets to it, or widen its access.
 LEVERS: tuple[Path, ...] = (
     *(("agent", "env"), ("agent", "pass_env"), ("agent", "claude_flags")),
-    *(("project", "worktree_root"), ("tmux", "socket"), ("verify", "network")),
+    *(("project", "worktree_root"), ("tmux", "socket"), ("verify", "network"), ("verify", "use")),
 )
 CODER_LEVERS = ("program", "flags", "env")
 #: Settings that judge work or limit its cost. A project file may be stricter than the user without trust.

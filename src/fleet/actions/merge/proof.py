@@ -14,6 +14,7 @@ from fleet.core.redaction import Redactor, secret_values
 from fleet.files import make_private
 from fleet.git.merge.stack import Proof
 from fleet.proof.verify.commit import VerifyFolders, tests_by, verify, wanted_by
+from fleet.proof.verify.using import Places, places_of
 from fleet.supervisor.run.environment import verify_environment
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Prover:
         """Return whether a commit passes the commands of all changes in it."""
         inside = {change.name: tasks[change.name] for change in changes}
         for wanted in self.wanted(inside):
-            done = self._verified(commit, wanted)
+            done = self._verified(commit, wanted, inside)
             if not done.ok or (self.strict and not done.proves):
                 how = done.in_words if not done.ok else _why_no_proof(done)
                 return Proof(ok=False, words=f"`{wanted.command}` {how}", tail=done.tail)
@@ -79,22 +80,28 @@ class Prover:
     def close(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _verified(self, commit: str, wanted: VerifyRequest) -> Verification:
+    def _verified(self, commit: str, wanted: VerifyRequest, inside: Mapping[str, Task]) -> Verification:
         known = self._known.get((commit, wanted))
         if known is None:
             self.count += 1
             self._tell(f"verifying {commit[:10]}: {wanted.command}")
             make_private(self._folder)
-            known = self._known[commit, wanted] = asyncio.run(self._run(commit, wanted))
+            known = self._known[commit, wanted] = asyncio.run(self._run(commit, wanted, self._places(inside)))
         return known
 
-    async def _run(self, commit: str, wanted: VerifyRequest) -> Verification:
+    def _places(self, inside: Mapping[str, Task]) -> Places:
+        """Return where to find the folders that the command uses: no agent works in the main checkout."""
+        spaces = [self._fleet.store.workspaces.get(key) for key in inside]
+        return places_of(spaces, self._view.repository.top, first=False)
+
+    async def _run(self, commit: str, wanted: VerifyRequest, places: Places) -> Verification:
         # The folder is always the same, so processes left by a killed merge are ended first.
         room = VerifyFolders(
             place=os.path.join(self._folder, "run"),
             checkout=os.path.join(self._folder, "checkout"),
             env=verify_environment(self._fleet.home, os.environ, scratch=os.path.join(self._folder, "checkout")),
             clean=Redactor(secret_values(os.environ)).text,
+            places=places,
         )
         base, tests = self.base or commit, tests_by(self._settings)
         return await verify(open_launcher(), self._view, wanted, room, commit=commit, base=base, tests=tests)

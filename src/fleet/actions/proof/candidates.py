@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fleet.core.run import Run
     from fleet.core.task import Task
     from fleet.core.verification import Verification
+    from fleet.core.workspace import Workspace
 
 MOST = 100
 
@@ -43,6 +44,7 @@ class Candidate(Record):
     task: Task | None = None
     runs: tuple[Run, ...] = ()
     receipt: Receipt | None = None  # the task's last receipt
+    space: Workspace | None = None
 
     def view(self) -> dict[str, Any]:
         return {
@@ -191,7 +193,7 @@ class _Gathering:
         if tip is None:
             self._left_out.append((space.branch, "its branch is gone"))
         else:
-            self._keep(view, _of_task(self._fleet, view, task, space.branch, tip, space.base_commit))
+            self._keep(view, _of_task(self._fleet, view, task, space, tip))
 
     def _keep(self, view: View, candidate: Candidate) -> None:
         self._made.setdefault((view.repository.common, candidate.branch), candidate)
@@ -206,15 +208,16 @@ def _unfit(fleet: Fleet, task: Task) -> str:
     return "its turn has not come yet" if task.status == Status.OPEN and not fleet.store.runs.of_task(task.id) else ""
 
 
-def _of_task(fleet: Fleet, view: View, task: Task, branch: str, tip: str, base: str) -> Candidate:
+def _of_task(fleet: Fleet, view: View, task: Task, space: Workspace, tip: str) -> Candidate:
     receipts = fleet.store.receipts.of_task(task.id)
     return Candidate(
-        name=branch,
-        branch=branch,
+        name=space.branch,
+        branch=space.branch,
         tip=tip,
-        base=base,
-        size=shortstat(view, base, tip),
+        base=space.base_commit,
+        size=shortstat(view, space.base_commit, tip),
         task=task,
+        space=space,
         runs=tuple(fleet.store.runs.of_task(task.id)),
         receipt=receipts[-1] if receipts else None,
     )

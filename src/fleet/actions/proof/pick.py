@@ -17,7 +17,8 @@ from fleet.core.errors import FleetError, UsageError
 from fleet.core.ids import new_uuid
 from fleet.core.redaction import Redactor, secret_values
 from fleet.core.verification import Verification, VerifyRequest
-from fleet.proof.verify.commit import VerifyFolders, doubted, tests_by, verify, wanted_by
+from fleet.proof.verify.commit import NOT_RUN, VerifyFolders, doubted, tests_by, verify, wanted_by
+from fleet.proof.verify.using import places_of
 from fleet.supervisor.run.environment import verify_environment
 from fleet.supervisor.trust import settings_in
 
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
 #: The prefix of verification folders, and the age in seconds after which a folder counts as abandoned.
 FOLDER, LEFT_SECONDS = "pick-", 86_400.0
-#: The start of the reason if fleet could not run the command.
-NOT_RUN = "could not be run: "
 NOTHING_TO_RUN = "there is no verify command"
 
 
@@ -67,6 +66,14 @@ class Pick(NamedTuple):
         return found if len(found) > 1 else []
 
     @property
+    def lacks(self) -> str:
+        """Return why the command could run on none of the candidates. Return "" if it ran on one."""
+        seen = [each.verification for each in self.entries if each.verification]
+        if not seen or not all(each.lacks for each in seen):
+            return ""
+        return f"{', '.join(sorted({each.lacks for each in seen}))} not found"
+
+    @property
     def losers(self) -> list[RankedCandidate]:
         return [each for each in self.entries if each is not self.winner]
 
@@ -96,6 +103,8 @@ def plan_for(fleet: Fleet, field: Field, command: str = "") -> VerificationPlan:
             protect=settings.verify.protect,
             fail_to_pass=settings.verify.fail_to_pass,
             network=settings.verify.network,
+            setup=settings.verify.setup,
+            use=settings.verify.use,
         )
         return VerificationPlan(usual, tests_by(settings))
     found = {wanted_by(settings, each.task) for each in field.candidates}
@@ -143,7 +152,8 @@ async def _verified(
                 return ranking.entry(candidate, None, not_verified="it was stopped")
             wanted = plan.wanted
             assert wanted is not None
-            room = _room(home, f"{folder}-{number}", stop)
+            places = places_of([candidate.space], field.view.repository.top)
+            room = _room(home, f"{folder}-{number}", stop)._replace(places=places)
             try:
                 seen = await verify(
                     launcher, field.view, wanted, room, commit=candidate.tip, base=candidate.base, tests=plan.tests

@@ -175,7 +175,7 @@ def _commits(git: Mapping[str, Any]) -> list[str]:
 
 
 def _verify(verify: Mapping[str, Any], base: Mapping[str, Any], *, output: bool) -> list[str]:
-    if why := verify.get("not_verified"):
+    if why := verify.get("not_verified") or verify.get("setup"):
         return [f"not verified: {why}"]
     if not verify.get("command"):
         return []
@@ -184,6 +184,7 @@ def _verify(verify: Mapping[str, Any], base: Mapping[str, Any], *, output: bool)
     at_base = verify.get("base_status", base.get("status"))
     found += [f"at the base it ended with {at_base}"] if at_base is not None else []
     for name, words in (
+        ("used", "used without being in the commit"),
         ("restored", "taken from the base"),
         ("contested", "tests of the base that the branch changed"),
         ("doubts", "doubt"),

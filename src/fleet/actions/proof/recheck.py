@@ -5,24 +5,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleet.actions.proof import pick
+from fleet.actions.proof.candidates import Candidate, Field
 from fleet.actions.tasks import tasks
 from fleet.core.errors import FleetError, TaskNotFound
 from fleet.core.finding import NEEDS_PERSON, Finding
 from fleet.core.receipt import RECHECK, Receipt, drafted
 from fleet.core.task import WORKTREE, Status
+from fleet.core.verification import VerifyRequest
+from fleet.git.diffs import DiffSize
+from fleet.git.repository import find_repository
+from fleet.git.view import View
 from fleet.git.work_done import count_commits, file_changes, newest_commits, only_blank
+from fleet.git.worktree_records import head_of
 from fleet.proof.tree import TreeEvidence
+from fleet.proof.verify.commit import NOT_RUN
 from fleet.supervisor.host import owner_of, settings_here
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from fleet.actions.proof.candidates import Candidate, Field
     from fleet.actions.proof.ranking import RankedCandidate
     from fleet.assembly import Fleet
     from fleet.core.task import Task
-    from fleet.git.view import View
+    from fleet.core.verification import Verification
 
 #: After these findings the agent had said that it is done, so work that passes now is done.
 WAS_DONE = (Finding.FAILED_VERIFY, Finding.UNVERIFIED)
@@ -47,6 +53,23 @@ def verify_again(
     return found
 
 
+def try_command(fleet: Fleet, top: str, command: str, use: tuple[str, ...], *, seconds: float) -> Verification | None:
+    """Run a command once at the commit of a checkout, as a verification would. Return None if there is no commit."""
+    repository = find_repository(top)
+    view = View(fleet.home, repository)
+    branch, commit = head_of(repository.common)
+    tip = (view.tip_of(branch) if branch else commit) or ""
+    if not tip:
+        return None
+    alone = Candidate(name=branch or tip[:10], branch=branch or "", tip=tip, base=tip, size=DiffSize())
+    plan = pick.VerificationPlan(VerifyRequest(command=command, seconds=seconds, use=use), ())
+    return (
+        pick.pick(fleet, Field(view=view, candidates=(alone,)), plan, jobs=1, tell=lambda _: None)
+        .entries[0]
+        .verification
+    )
+
+
 def record(fleet: Fleet, view: View, entries: Sequence[RankedCandidate], *, by: str, closes: bool = False) -> None:
     """Record a receipt for each verified candidate that belongs to a task, as the last receipt of the task.
 
@@ -56,7 +79,7 @@ def record(fleet: Fleet, view: View, entries: Sequence[RankedCandidate], *, by: 
     shown = [
         (each, _pieces(view, each, by))
         for each in entries
-        if each.candidate.task and each.verification and not each.verification.why.startswith(pick.NOT_RUN)
+        if each.candidate.task and each.verification and _says_something(each.verification)
     ]
     owner = owner_of(fleet.home, settings_here(fleet.home))
     with fleet.store.atomic():
@@ -66,6 +89,11 @@ def record(fleet: Fleet, view: View, entries: Sequence[RankedCandidate], *, by: 
             if task is not None and task.id not in live and not task.is_supervised:
                 _keep(fleet, task, each, pieces, owner)
                 _settle(fleet, task, each, by, closes=closes)
+
+
+def _says_something(made: Verification) -> bool:
+    """Return True if a verification is about the work. It is not if the command could not run at all."""
+    return not (made.why.startswith(NOT_RUN) or made.setup or made.lacks)
 
 
 def _current(fleet: Fleet, candidate: Candidate) -> Task | None:

@@ -1,6 +1,6 @@
 """A process's view of the file system: some folders covered, others read-only, built from kernel calls."""
 
-# ruff: noqa: PTH103, PTH112
+# ruff: noqa: PTH103, PTH106, PTH108, PTH112, PTH114, PTH115, PTH211
 
 import ctypes
 import os
@@ -73,6 +73,7 @@ class Mounts:
         self._hidden = [path for path in map(os.path.realpath, wanted["hidden"]) if os.path.lexists(path)]
         self._writable = None if wanted["writable"] is None else list(map(os.path.realpath, wanted["writable"]))
         self._kept = [os.path.realpath(path) for path in wanted["kept"] if os.path.isdir(path)]
+        self._shown = [(str(source), str(target)) for source, target in wanted.get("shown", ())]
         self._temporary = wanted["temporary"]
         self._covered: list[str] = []
 
@@ -83,17 +84,48 @@ class Mounts:
         kept = [
             (path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in sorted({*self._kept, *(self._writable or ())})
         ]
+        sources = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in self._outside()}
         try:
             if self._temporary and self._cover_temporary(kept):
                 had.append("temporary")
             if self._wanted_hidden and all([self._hide(path, kept) for path in self._hidden]):
                 had.append("hidden")
+            if self._shown and self._show(sources):
+                had.append("shown")
         finally:
-            for _, handle in kept:
+            for handle in (*(handle for _, handle in kept), *sources.values()):
                 os.close(handle)
         if self._writable is not None and self._make_read_only():
             had.append("writes")
         return had
+
+    def _outside(self) -> list[str]:
+        """Return the sources that may be covered soon. The others are shown with what is mounted in them."""
+        own = tuple(f"{path}/" for path in self._writable or ())
+        return [path for path, _ in self._shown if not os.path.realpath(path).startswith(own) and os.path.isdir(path)]
+
+    def _show(self, sources: "dict[str, int]") -> bool:
+        """Show each folder at its other path. A link there gives way. Return False, with nothing shown, on failure."""
+        done: list[tuple[str, str]] = []
+        try:
+            for source, target in self._shown:
+                link = os.readlink(target) if os.path.islink(target) else ""
+                if link:
+                    os.unlink(target)
+                done.append((target, link))
+                os.makedirs(target, exist_ok=True)
+                if source in sources:
+                    self._bind(sources[source], target)
+                else:
+                    self._kernel.mount(source, target, flags=BIND | REC)
+        except OSError:
+            for target, link in reversed(done):
+                self._kernel.unmount(target)
+                if link:
+                    os.rmdir(target)
+                    os.symlink(link, target)
+            return False
+        return True
 
     def _cover_temporary(self, kept: list[tuple[str, int]]) -> bool:
         """Replace the world-writable folders by private ones. Return True if all of them are covered."""

@@ -21,7 +21,7 @@ from fleet.git.clean_checkout import clean_folder, fill, sweep
 from fleet.git.diffs import changes_between, contents, is_special
 from fleet.git.process import GitFault
 from fleet.git.untrusted_folders import delete
-from fleet.proof.verify import counts, reach
+from fleet.proof.verify import counts, reach, using
 from fleet.proof.verify.judges import MOST_BYTES, MOST_TOGETHER, JudgedChanges, Wants, judged
 from fleet.supervisor.run.commands import Done, end_earlier, run_spec, spec_of, tail_of
 
@@ -102,6 +102,10 @@ TAIL_BYTES = 8_000
 GRACE_SECONDS = 30.0
 #: Names of the folders of later runs, inside the folder of the first.
 WITHOUT_THEM, AT_THE_BASE, ALSO = "without-them", "at-the-base", "also"
+#: The name of an empty folder beside a checkout.
+EMPTY = "empty"
+#: The start of the reason if the command did not get its turn.
+NOT_RUN = "could not be run: "
 
 
 class VerifyFolders(NamedTuple):
@@ -112,6 +116,7 @@ class VerifyFolders(NamedTuple):
     env: Mapping[str, str]
     stop: asyncio.Event | None = None
     clean: Callable[[str], str] = Redactor().text  # redacts secrets in the command's output
+    places: using.Places = using.Places()  # where to find the folders that the command uses
 
 
 class CommandResult(NamedTuple):
@@ -120,6 +125,8 @@ class CommandResult(NamedTuple):
     done: Done
     output: str = ""  # its end, long enough for the summary of a test runner
     containment: str = ""
+    had: tuple[str, ...] | None = None  # the restrictions of the command; None: it did not run
+    setup: str = ""  # which setup command failed, in words
 
     @property
     def tests(self) -> counts.Count | None:
@@ -141,7 +148,10 @@ async def verify(
 
     Every effect of the branch and the command is in the returned value. FleetError and OSError are faults of fleet.
     """
-    at = _Verifier(launcher, view, wanted, room)
+    folders = await asyncio.to_thread(using.find_folders, wanted.use, room.places, view, commit)
+    if folders.used:
+        room = room._replace(env=using.environment(folders.used, room.env))
+    at = _Verifier(launcher, view, wanted, room, folders.used)
     found = await asyncio.to_thread(_judged, view, wanted, (base, commit), tests)
     await at.clear()
     first = await at.run(commit, found.restored)
@@ -161,12 +171,18 @@ async def verify(
         contested=tuple(sorted(found.contested)),
         containment=first.containment,
         programs=await asyncio.to_thread(reach.named, wanted.command, room.env["PATH"]),
+        used=tuple(each.source for each in folders.used),
+        notes=folders.notes,
     )
+    if first.setup:
+        return await _without_setup(at, made, first, base)
     if made.ok and wanted.also:
         made = also_run(made, wanted.also, (await at.run(commit, found.restored, ALSO, wanted.also)).done)
     if not made.ok:
         return made
-    made = made.replace(doubts=(*counts.doubts(wanted.command, first.output), *found.doubts))
+    top = view.repository.top
+    tampered = await asyncio.to_thread(using.doubts, folders.used, room.places.marks, top, first.had)
+    made = made.replace(doubts=(*counts.doubts(wanted.command, first.output), *found.doubts, *tampered))
     if found.contested:
         without = await at.run(commit, found.at_the_base, WITHOUT_THEM)
         made = made.replace(without_them=_proven(wanted, without), seconds=made.seconds + without.done.seconds)
@@ -180,6 +196,14 @@ async def verify(
     return made
 
 
+async def _without_setup(at: _Verifier, made: Verification, first: CommandResult, base: str) -> Verification:
+    """Return a verification whose setup failed. The work is not at fault if the setup fails at the base too."""
+    before = await at.run(base, {}, AT_THE_BASE) if base and base != made.commit else first
+    if before.setup:
+        return made.replace(setup=f"setup failure: {first.setup}")
+    return made.replace(why=f"{made.why}; at the base the setup passes")
+
+
 def also_run(made: Verification, command: str, done: Done) -> Verification:
     """Return a passed verification extended by the result of the command that the task's creating agent chose."""
     made = made.replace(seconds=made.seconds + done.seconds)
@@ -191,14 +215,24 @@ def also_run(made: Verification, command: str, done: Done) -> Verification:
 class _Verifier:
     """Runs of a command, each in a new checkout."""
 
-    def __init__(self, launcher: Launcher, view: View, wanted: VerifyRequest, room: VerifyFolders) -> None:
+    def __init__(
+        self,
+        launcher: Launcher,
+        view: View,
+        wanted: VerifyRequest,
+        room: VerifyFolders,
+        used: tuple[using.Used, ...] = (),
+    ) -> None:
         self._launcher, self._view, self._wanted, self._room = launcher, view, wanted, room
+        self._used = used
 
     async def clear(self) -> None:
         """End what an earlier verification left running, and delete its logs, so that no planted file remains."""
         place = self._room.place
         for each in (place, *(os.path.join(place, name) for name in (WITHOUT_THEM, AT_THE_BASE, ALSO))):
             await end_earlier(self._launcher, each)
+            for number in range(len(self._wanted.setup)):
+                await end_earlier(self._launcher, _setup_place(each, number))
         await asyncio.to_thread(delete, place)
         await asyncio.to_thread(sweep, self._view)
 
@@ -219,17 +253,32 @@ class _Verifier:
             except GitFault as fault:
                 if "invalid path" not in fault.said:
                     raise
-                why = f"could not be run: git refuses to check it out ({fault.said.strip().splitlines()[0]})"
+                why = f"{NOT_RUN}git refuses to check it out ({fault.said.strip().splitlines()[0]})"
                 return CommandResult(Done(command=wanted.command, status=None, seconds=0.0, why=why))
+            sources = tuple(each.source for each in self._used)
+            limits = apart(home, (*places, *sources), (folder,), env, network=wanted.network)
+            empty = os.path.join(folder, EMPTY)
+            shown = using.mounts(self._used, tree, empty, self._view.repository.common)
             spec = spec_of(wanted.command, cwd=tree, env=env).replace(
-                apart=apart(home, places, (folder,), env, network=wanted.network),
-                seconds=wanted.seconds + GRACE_SECONDS,
+                apart=limits.replace(shown=shown), seconds=wanted.seconds + GRACE_SECONDS
             )
-            return await _run(self._launcher, wanted, self._room._replace(place=place), spec)
+            room = self._room._replace(place=place)
+            for number, line in enumerate(wanted.setup):
+                before = room._replace(place=_setup_place(place, number))
+                argv = spec_of(line, cwd=tree, env=env).argv
+                seen = await _run(self._launcher, wanted.replace(command=line), before, spec.replace(argv=argv))
+                if not seen.done.ok:
+                    words = seen.done.replace(tail="").in_words
+                    done = seen.done.replace(command=wanted.command, status=None, why=f"{NOT_RUN}its setup {words}")
+                    return seen._replace(done=done, setup=f"its setup {words}")
+            return await _run(self._launcher, wanted, room, spec)
 
     def _make(self, commit: str, lay: Mapping[str, TreeEntry | None], tree: str, env: Mapping[str, str]) -> None:
         _make_folders(env)
         fill(self._view, commit, tree, lay)
+        if self._used:
+            os.mkdir(os.path.join(os.path.dirname(env["TMPDIR"]), EMPTY), 0o700)
+            using.link(self._used, tree)
 
     @contextlib.asynccontextmanager
     async def _folder(self, path: str) -> AsyncIterator[None]:
@@ -292,7 +341,12 @@ async def _run(launcher: Launcher, wanted: VerifyRequest, room: VerifyFolders, s
     done, exit = await run_spec(launcher, room.place, spec, seconds=wanted.seconds, stop=room.stop)
     words = in_words(exit.apart if exit else (), launcher.containment, network=wanted.network)
     output = await asyncio.to_thread(_keep_redacted, room)
-    return CommandResult(done.replace(command=wanted.command, tail=output[-TAIL_BYTES:].strip()), output, words)
+    had = exit.apart if exit else None
+    return CommandResult(done.replace(command=wanted.command, tail=output[-TAIL_BYTES:].strip()), output, words, had)
+
+
+def _setup_place(place: str, number: int) -> str:
+    return os.path.join(place, f"setup-{number + 1}")
 
 
 def _keep_redacted(room: VerifyFolders) -> str:
@@ -317,7 +371,7 @@ def _judged(view: View, wanted: VerifyRequest, commits: tuple[str, str], tests: 
     base, commit = commits
     if not base or base == commit:
         return JudgedChanges({}, {}, {}, {}, ())
-    wants = Wants(wanted.command, wanted.protect, tests)
+    wants = Wants(wanted.command, wanted.protect, tests, wanted.setup)
     changes = changes_between(view, base, commit)
     entries = [entry for change in changes for entry in (change.before, change.after) if entry]
     texts = contents(view, entries, each=MOST_BYTES, together=MOST_TOGETHER)
@@ -360,6 +414,8 @@ def wanted_by(settings: Settings, task: Task | None) -> VerifyRequest | None:
         protect=(*rules.protect, *settings.verify.protect),
         fail_to_pass=settings.verify.fail_to_pass if asked is None else asked,
         network=settings.verify.network,
+        setup=settings.verify.setup,
+        use=settings.verify.use,
     )
 
 

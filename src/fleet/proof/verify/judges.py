@@ -92,6 +92,8 @@ ALWAYS = (
     *(".mocharc.*", ".npmrc", ".yarnrc*", "node_modules/", ".cargo/", "phpunit.xml*", ".rspec", "spec_helper.rb"),
     *("babel.config.*", ".babelrc*", ".gitattributes", ".envrc", ".env", ".python-version", ".tool-versions"),
 )
+#: Files that setup commands run as code, such as `pip install .`: they could change what judges.
+BUILDS = ("setup.py", "build.rs", "binding.gyp")
 #: Modules that test runners import themselves. A module of the same name beside the tests replaces them.
 _SHADOWS = frozenset(sys.stdlib_module_names) | {
     "pytest",
@@ -133,6 +135,7 @@ class Wants(NamedTuple):
     command: str
     protect: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
+    setup: tuple[str, ...] = ()  # commands that run first, in the same checkout
 
 
 def judged(wants: Wants, changes: Iterable[PathChange], read: Read) -> JudgedChanges:
@@ -158,7 +161,8 @@ def judged(wants: Wants, changes: Iterable[PathChange], read: Read) -> JudgedCha
 class _Look:
     def __init__(self, wants: Wants, read: Read) -> None:
         self._wants = wants
-        self._named: NamedFiles = named_by(wants.command)
+        self._named: NamedFiles = named_by("\n".join((*wants.setup, wants.command)))
+        self._always = (*ALWAYS, *(BUILDS if wants.setup else ()))
         self._read = read
 
     def is_protected(self, change: PathChange) -> bool:
@@ -170,7 +174,7 @@ class _Look:
     def is_contested(self, change: PathChange) -> bool:
         """Return True if a change affects how the work is judged."""
         path = change.path
-        if path in self._named.scripts or fits_any(path, (*ALWAYS, *self._named.obeyed)):
+        if path in self._named.scripts or fits_any(path, (*self._always, *self._named.obeyed)):
             return True
         if self._shadows(change) or self._is_link(change):
             return True

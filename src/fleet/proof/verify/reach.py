@@ -95,6 +95,7 @@ class VerifyInputs(NamedTuple):
     checkout: str  # the folder below which checkouts are created
     view: View | None = None
     in_place: bool = False  # True if the command runs in the directory itself
+    use: tuple[str, ...] = ()  # further folders beside the repository's files
 
     @property
     def programs(self) -> dict[str, str]:
@@ -158,7 +159,7 @@ def changed(asked: VerifyInputs, before: str, began: float) -> InputDifferences:
         if not was[0]:
             notes.append(f"{shown(top)} has too many files: they were not compared")
         elif was[0] != now[0]:
-            files += list(_newer(top, began)) or [f"{top} (some of its files)"]
+            files += list(newer(top, began, skip=CACHES)) or [f"{top} (some of its files)"]
         bytecode |= was[1] != now[1]
     files += _shadows(
         asked.path, began, {folder for folder, was in old["bins"].items() if new["bins"].get(folder) != was}
@@ -178,19 +179,7 @@ def _mark(asked: VerifyInputs, tops: Iterable[str]) -> dict[str, Any]:
     left = MOST_FILES
     found: dict[str, tuple[str, str]] = {}
     for top in tops:
-        total = compiled = count = 0
-        for path, seen in _files(top):
-            count += 1
-            if count > left:
-                break
-            # A file with several names gets a new ctime with each further name: installers share files this way.
-            changed_at = seen.st_ctime_ns if seen.st_nlink == 1 else 0
-            told = f"{path}\0{seen.st_mode}\0{seen.st_size}\0{seen.st_mtime_ns}\0{changed_at}"
-            number = int.from_bytes(blake2b(os.fsencode(told), digest_size=16).digest(), "big")
-            if _is_bytecode(path):
-                compiled += number
-            else:
-                total += number
+        total, compiled, count = sum_of(top, left, skip=CACHES)
         found[top] = ("", "") if count > left else (f"{total:x}", f"{compiled:x}")
         left -= min(count, left)
     return {
@@ -199,6 +188,24 @@ def _mark(asked: VerifyInputs, tops: Iterable[str]) -> dict[str, Any]:
         "bins": {folder: _programs_in(folder) for folder in _folders(asked.path)},
         "tops": found,
     }
+
+
+def sum_of(top: str, most: int = sys.maxsize, *, skip: Collection[str] = ()) -> tuple[int, int, int]:
+    """Return a sum over the files below a folder, one over Python's bytecode, and the count, at most `most` + 1."""
+    total = compiled = count = 0
+    for path, seen in _files(top, skip):
+        count += 1
+        if count > most:
+            break
+        # A file with several names gets a new ctime with each further name: installers share files this way.
+        changed_at = seen.st_ctime_ns if seen.st_nlink == 1 else 0
+        told = f"{path}\0{seen.st_mode}\0{seen.st_size}\0{seen.st_mtime_ns}\0{changed_at}"
+        number = int.from_bytes(blake2b(os.fsencode(told), digest_size=16).digest(), "big")
+        if _is_bytecode(path):
+            compiled += number
+        else:
+            total += number
+    return total, compiled, count
 
 
 def _tops(asked: VerifyInputs) -> Iterator[str]:
@@ -238,7 +245,11 @@ def _environments(asked: VerifyInputs) -> Iterator[str]:
 
 def _dependencies(asked: VerifyInputs) -> Iterator[str]:
     """Yield dependency folders beside the repository's files that git does not track."""
-    there = [name for name in DEPENDENCIES if os.path.isdir(os.path.join(asked.directory, name))]
+    there = [
+        name
+        for name in dict.fromkeys((*DEPENDENCIES, *asked.use))
+        if os.path.isdir(os.path.join(asked.directory, name))
+    ]
     if not there:
         return
     tracked: set[str] = set()
@@ -253,7 +264,7 @@ def _head(view: View) -> str:
     return (view.tip_of(branch) if branch else commit) or ""
 
 
-def _files(top: str) -> Iterator[tuple[str, os.stat_result]]:
+def _files(top: str, skip: Collection[str]) -> Iterator[tuple[str, os.stat_result]]:
     """Yield each file below a folder, or the file itself. Links are not followed and folders are not yielded."""
     waiting = [top]
     while waiting:
@@ -262,7 +273,7 @@ def _files(top: str) -> Iterator[tuple[str, os.stat_result]]:
             with os.scandir(folder) as entries:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
-                        waiting += [] if entry.name in CACHES else [entry.path]
+                        waiting += [] if entry.name in skip else [entry.path]
                     else:
                         yield entry.path, entry.stat(follow_symlinks=False)
         except NotADirectoryError:
@@ -272,9 +283,9 @@ def _files(top: str) -> Iterator[tuple[str, os.stat_result]]:
             continue
 
 
-def _newer(top: str, began: float) -> Iterator[str]:
+def newer(top: str, began: float, *, skip: Collection[str] = ()) -> Iterator[str]:
     """Yield the files below a folder that changed since `began`."""
-    for path, seen in _files(top):
+    for path, seen in _files(top, skip):
         if (seen.st_ctime if seen.st_nlink == 1 else seen.st_mtime) >= began and not _is_bytecode(path):
             yield path
 

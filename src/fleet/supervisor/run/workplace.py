@@ -22,6 +22,7 @@ from fleet.git.mirror import repository_at
 from fleet.git.repository import Repository, RepositoryGone, find_repository, refuse_gone
 from fleet.git.untrusted_folders import NotDeleted
 from fleet.git.view import View, branch_tip
+from fleet.proof.verify import using
 from fleet.supervisor import removal
 from fleet.supervisor.run.commands import run_command
 from fleet.supervisor.run.environment import RunPlace, setup_environment
@@ -378,6 +379,8 @@ class _Opening:
         notes |= self._context.cluster.describe_place(self._task, repository)
         if not commands:  # commands may have staged files
             notes["index"] = _size_and_time(os.path.join(admin, "index"))  # noqa: PTH118
+        if use := self._settings.verify.use:  # before an agent can write there
+            notes[using.NOTE] = await asyncio.to_thread(using.mark_folders, use, leased.path)
         if commands or copied.copied:
             await asyncio.to_thread(Work(self._context.home, leased).note_made, copied.copied)
         return leased.replace(ready_at=self._context.now(), notes=encode(notes))
