@@ -3,14 +3,15 @@
 import json
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from fleet.core.task import Caller
 from live_runs import Records, records
 from program import Program
-from repositories import make_repository, run_git
+from repositories import commit, make_repository, run_git
+from terminals import Screen
 
 __all__ = ["records"]
 
@@ -219,3 +220,69 @@ def test_init_and_trust_are_refused_when_an_agent_calls(records: Records) -> Non
         assert done.code == 1 and "an agent may not" in done.err, words
     assert not (repo / ".fleet").exists()
     assert records.store.trust.get("repository", str(repo / ".git")) is None
+
+
+class Person(NamedTuple):
+    """A person at a terminal with 80 columns."""
+
+    fleet: Program
+
+    def at(self, *words: str) -> Screen:
+        self.fleet.env["COLUMNS"] = "80"
+        return Screen(self, *words)  # type: ignore[arg-type]
+
+
+def make_checked(repo: Path, recipe: str) -> Path:
+    """Commit a Makefile with a test target. Return a file that the target would write outside of its checkout."""
+    ran = repo.parent / "ran"
+    commit(repo, "Makefile", f"test:\n\t@touch {ran} || true\n\t@{recipe}\n")
+    return ran
+
+
+def test_init_asks_to_try_the_verify_command_that_it_found(fleet: Program, repo: Path) -> None:
+    make_checked(repo, "echo 3 passed in 0.1s")
+    screen = Person(fleet).at("init", "--permissions", "user", "--no-trust-worktrees")
+    screen.wait_for("Found a verify command for this project: `make test`")
+    screen.wait_for("Try it now? [Y/n]")
+    assert b"Next:" not in screen.seen
+    screen.press(b"\n")
+    screen.wait_for("`make test` ended with exit code 0 after ")
+    screen.wait_for("Use it as the verify command? [Y/n]")
+    assert b"Next:" not in screen.seen, "the questions come first"
+    screen.press(b"\n")
+    assert screen.end() == 0 and b"Next: " in screen.seen
+    assert project(repo)["verify"]["command"] == "make test"
+    assert trusted(fleet)["verify.command: make test"] is True
+    lines = screen.seen.decode().replace("\r\n", "\n").split("\n")
+    told = [line.rpartition("\r\x1b[K")[2] for line in lines if " " in line.strip()]
+    assert [line for line in told if len(line) > 80] == []
+
+
+def test_init_proposes_no_command_that_fails(fleet: Program, repo: Path) -> None:
+    make_checked(repo, "echo so wrong; exit 1")
+    screen = Person(fleet).at("init", "--permissions", "user", "--no-trust-worktrees")
+    screen.wait_for("Try it now?")
+    screen.press(b"y\n")
+    screen.wait_for("so wrong")
+    screen.wait_for("Use it as the verify command? [y/N]")
+    screen.press(b"\n")
+    assert screen.end() == 0 and "verify" not in project(repo)
+
+
+def test_init_without_a_terminal_tries_nothing_unless_told(fleet: Program, repo: Path) -> None:
+    ran = make_checked(repo, "true")
+    result = fleet("init")
+    assert (result.code, result.err, ran.exists()) == (0, "", False) and "verify" not in project(repo)
+    result = fleet("init", "--force", "--try")
+    assert result.code == 0 and "`make test` ended with exit code 0" in result.err
+    assert "not trusted" not in result.err and trusted(fleet)["verify.command: make test"] is True
+    assert project(repo)["verify"]["command"] == "make test"
+    fleet.ok("init", "--force", "--verify", "make check")
+    assert project(repo)["verify"]["command"] == "make check", "recorded untried"
+
+
+def test_init_says_what_a_command_lacks_in_a_clean_checkout(fleet: Program, repo: Path) -> None:
+    make_checked(repo, "true")
+    result = fleet("init", "--try", "--verify", "frobnicate")
+    assert "cannot run in a clean checkout: frobnicate not found" in result.err and "verify.use" in result.err
+    assert project(repo)["verify"]["command"] == "frobnicate"

@@ -3,12 +3,24 @@
 The functions are pure: the caller passes a test for the repository's files.
 """
 
+import json
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
 Has = Callable[[str], bool]
 """A test that returns True if the repository has a file or directory at a path."""
 
+Read = Callable[[str], str]
+"""A function that returns the text of a file of the repository, or "" if it cannot be read."""
+
+#: Folders of dependencies, and files because of which setup commands create the folder in each worktree.
+_INSTALLED = {
+    ".venv": ("uv.lock", "requirements.txt", "pyproject.toml", "setup.py"),
+    "node_modules": ("package.json",),
+}
+_NAMES_PYTEST = ("pyproject.toml", "setup.cfg", "tox.ini", "requirements.txt", "requirements-dev.txt", "conftest.py")
+_TEST_TARGET = re.compile(r"^test[ \t]*:(?!=)", re.MULTILINE)
 GENERIC, MINIMAL = "generic", "minimal"
 
 
@@ -29,6 +41,40 @@ def detect(has: Has) -> str:
 def outfit(kind: str, has: Has) -> ProjectDefaults:
     """Return the settings for this type of project, depending on its lock files and programs."""
     return TYPES[kind](has)
+
+
+class Check(NamedTuple):
+    """A verify command that suits a project, and the folders of installed dependencies that it uses."""
+
+    command: str
+    use: tuple[str, ...] = ()
+
+
+def find_check(has: Has, read: Read) -> Check | None:
+    """Return the project's own way to run its tests. Return None if none is known. `read` returns a file's text."""
+    use = installed(has)
+    if any(_TEST_TARGET.search(read(name)) for name in ("GNUmakefile", "makefile", "Makefile")):
+        return Check("make test", use)
+    if any("pytest" in read(name) for name in _NAMES_PYTEST) or has("pytest.ini"):
+        return Check("pytest", use)
+    if (script := _test_script(read("package.json"))) and "no test specified" not in script:
+        return Check(f"{_node_program(has)} test", use)
+    if has("Cargo.toml"):
+        return Check("cargo test")
+    return Check("go test ./...") if has("go.mod") else None
+
+
+def installed(has: Has) -> tuple[str, ...]:
+    """Return the folders of dependencies that a worktree of a project has, or has after its setup."""
+    return tuple(name for name, files in _INSTALLED.items() if has(name) or any(map(has, files)))
+
+
+def _test_script(text: str) -> str:
+    try:
+        found = json.loads(text or "{}")["scripts"]["test"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return ""
+    return found if isinstance(found, str) else ""
 
 
 def _rails(has: Has) -> ProjectDefaults:

@@ -8,7 +8,7 @@ import pytest
 
 from fleet.settings.check import check
 from fleet.settings.keys import PROJECT, Path
-from fleet.settings.project_types import TYPES, detect, outfit
+from fleet.settings.project_types import TYPES, Check, detect, find_check, outfit
 from fleet.settings.text import default_text, filled_text
 
 
@@ -33,6 +33,28 @@ def having(*names: str) -> Callable[[str], bool]:
 )
 def test_project_type_follows_from_its_files(files: tuple[str, ...], kind: str) -> None:
     assert detect(having(*files)) == kind
+
+
+@pytest.mark.parametrize(
+    ("files", "check"),
+    [
+        ({"Makefile": "all:\n\ntest: all\n\tpytest\n"}, Check("make test")),
+        ({"Makefile": "test := x\n", "go.mod": ""}, Check("go test ./...")),
+        ({"Makefile": "test:\n", "package.json": "{}"}, Check("make test", ("node_modules",))),
+        ({"pyproject.toml": "[tool.pytest.ini_options]\n"}, Check("pytest", (".venv",))),
+        ({"pytest.ini": ""}, Check("pytest")),
+        ({"package.json": '{"scripts": {"test": "jest"}}'}, Check("npm test", ("node_modules",))),
+        ({"package.json": '{"scripts": {"test": "jest"}}', "yarn.lock": ""}, Check("yarn test", ("node_modules",))),
+        ({"package.json": '{"scripts": {"test": "echo \\"Error: no test specified\\" && exit 1"}}'}, None),
+        ({"package.json": "["}, None),
+        ({"package.json": '{"scripts": []}'}, None),
+        ({"Cargo.toml": ""}, Check("cargo test")),
+        ({"go.mod": ""}, Check("go test ./...")),
+        ({"README.md": "pytest\n"}, None),
+    ],
+)
+def test_verify_command_follows_from_files_of_the_project(files: dict[str, str], check: Check | None) -> None:
+    assert find_check(lambda name: name in files, lambda name: files.get(name, "")) == check
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,13 @@ from fleet.assembly import Fleet
 from fleet.coders import known as known_coder
 from fleet.core.errors import BadInput, FleetError
 from fleet.core.task import Caller
-from fleet.files import atomic_write
+from fleet.files import atomic_write, read_small
 from fleet.git.repository import Repository, find_repository
 from fleet.home import LEGACY_SETTINGS, PROJECT_FILES, Home, find_checkout, project_files
 from fleet.settings.check import check, dotted
 from fleet.settings.keys import KEYS, PROJECT, UNUSED, Path
 from fleet.settings.load import read_table, refuse
-from fleet.settings.project_types import detect, outfit
+from fleet.settings.project_types import Check, detect, find_check, installed, outfit
 from fleet.settings.save import keep_copy, read_bytes, save
 from fleet.settings.text import filled_text
 from fleet.supervisor import trust
@@ -99,8 +99,18 @@ def _adapt(values: dict[Path, Any]) -> list[str]:
     return notes
 
 
+LARGEST_TEXT = 1 << 20
 COMMANDS: Path = ("setup", "commands")
 FILES: Path = ("setup", "credential_files")
+
+
+class Asked(NamedTuple):
+    """What a person wants of a project."""
+
+    kind: str | None = None
+    check: Check | None = None  # the verify command
+    migrate: bool = False
+    force: bool = False
 
 
 class MadeProject(NamedTuple):
@@ -125,29 +135,50 @@ def init_project(
     top: str,
     *,
     by: str,
-    kind: str | None = None,
-    migrate: bool = False,
-    force: bool = False,
+    asked: Asked,
     caller: Caller | None = None,
 ) -> MadeProject:
     """Write the settings file of a repository that has none, and trust what was written here. Raises FleetError."""
+    kind, check, migrate, force = asked
     refuse_agents(caller, "make a project")
     repository, path = find_repository(top), _place(top)
     if File(path).parent.is_symlink():
         raise FleetError(f"{File(path).parent} is a link", hint="make it a directory of the repository.")
     taken = read(top) if migrate else MigratedSettings({}, [], "")
     found = project_files(top, fleet.home)
-    asked, kind = kind, kind or detect(lambda name: File(top, name).exists())
+    named, kind = kind, kind or detect(lambda name: File(top, name).exists())
     is_new = force if found[:1] == [path] else migrate or not found
-    made = _written(top, kind, path, found, taken) if is_new else _left(top, kind, found[0], taken)
+    made = _written(top, kind, path, found, taken, check) if is_new else _left(top, kind, found[0], taken)
     notes = [*made.notes, *taken.notes]
-    if asked and not is_new:
-        anew = f": `fleet init --type {asked} --force` writes it anew" if found[:1] == [path] else ""
-        notes.append(f"nothing for a {asked} project was put into it{anew}")
+    if check and not is_new:
+        notes.append("the verify command was not put into it: `fleet config set --project verify.command=…` does")
+    if named and not is_new:
+        anew = f": `fleet init --type {named} --force` writes it anew" if found[:1] == [path] else ""
+        notes.append(f"nothing for a {named} project was put into it{anew}")
     if taken.path:
         notes.append(f"{taken.path} is kept as {keep(taken.path)}")
     changes, untrusted = _trust(fleet, repository, top, by if made.is_ours else "")
     return made._replace(changes=made.changes + changes, notes=notes + untrusted)
+
+
+def proposed_check(home: Home, top: str, *, force: bool = False) -> Check | None:
+    """Return the verify command to propose for a repository whose settings file is to be written."""
+    found = project_files(top, home)
+    if found and not (force and found[:1] == [_place(top)]):
+        return None
+    return find_check(lambda name: File(top, name).exists(), lambda name: _text(top, name))
+
+
+def use_of(top: str) -> tuple[str, ...]:
+    """Return the folders of installed dependencies of a repository that a verify command may need."""
+    return installed(lambda name: File(top, name).exists())
+
+
+def _text(top: str, name: str) -> str:
+    try:
+        return read_small(os.path.join(top, name), LARGEST_TEXT).decode("utf-8", "replace")  # noqa: PTH118
+    except (OSError, FleetError):
+        return ""
 
 
 def _place(top: str) -> str:
@@ -163,7 +194,7 @@ def _trust(fleet: Fleet, repository: Repository, top: str, by: str) -> tuple[lis
     notes = [f"git's {change}: not trusted" for change in trust.changed_repository(fleet.store, repository)]
     if by:
         trust.keep_trusted(fleet.store, repository, lines, by=by)
-        trust.recall(fleet.home, fleet.store, top)
+        trust.settings_in(fleet.home, fleet.store, top, {})  # records the trust, and takes the warning back
         return [f"trusted {line}" for line in lines], notes
     return [], [*(f"not trusted: {line}" for line in lines), *notes]
 
@@ -183,7 +214,9 @@ def _left(top: str, kind: str, path: str, taken: MigratedSettings) -> MadeProjec
     return MadeProject(top, kind, [f"put into {name}: {_names(wanted)}"], notes, False)
 
 
-def _written(top: str, kind: str, path: str, found: list[str], taken: MigratedSettings) -> MadeProject:
+def _written(
+    top: str, kind: str, path: str, found: list[str], taken: MigratedSettings, check: Check | None
+) -> MadeProject:
     """Write a new file.
 
     The project's own values override the user's older file, which overrides the type's defaults.
@@ -193,6 +226,8 @@ def _written(top: str, kind: str, path: str, found: list[str], taken: MigratedSe
         changes.append(f"kept a copy of the old file: {os.path.relpath(keep_copy(path, old), top)}")
     outfitted = outfit(kind, lambda name: File(top, name).exists())
     usual = {("project", "name"): File(top).name, FILES: outfitted.credential_files, COMMANDS: outfitted.commands}
+    if check:
+        usual |= {("verify", "command"): check.command, ("verify", "use"): check.use}
     good = {key: value for key, value in usual.items() if value and not _wrong(key, value)}
     values = good | taken.values | theirs
     optional = {COMMANDS: outfitted.optional} if values.get(COMMANDS) == outfitted.commands else {}
