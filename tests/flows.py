@@ -7,7 +7,7 @@ import pytest
 from hypothesis import settings
 
 from fleet.core.workflow import WorkflowPlan
-from fleet.workflows.check import Installation
+from fleet.workflows.check import KnownNames
 from fleet.workflows.faults import BadWorkflow, Fault
 from fleet.workflows.plan import plan_from_data, plan_from_file
 
@@ -30,7 +30,7 @@ def a_stage(name: str, *needs: str | int, **more: Any) -> dict[str, Any]:
 
 def a_plan(*stages: dict[str, Any], **more: Any) -> WorkflowPlan:
     """Return the plan of these stages."""
-    return plan_from_data({"stages": list(stages), **more}, name="test", known=Installation(CODERS.__contains__))
+    return plan_from_data({"stages": list(stages), **more}, name="test", known=KnownNames(CODERS.__contains__))
 
 
 def faults_of(*stages: Any, **more: Any) -> list[Fault]:
@@ -44,7 +44,7 @@ def plan_in_file(folder: Path, name: str, text: str | bytes) -> WorkflowPlan:
     """Return the plan of a file with this text."""
     path = folder / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return plan_from_file(str(path), known=Installation(CODERS.__contains__))
+    return plan_from_file(str(path), known=KnownNames(CODERS.__contains__))
 
 
 def faults_in_file(folder: Path, name: str, text: str | bytes) -> list[str]:

@@ -39,7 +39,7 @@ from fleet.supervisor.agent_launchers import AgentLaunchers
 from fleet.supervisor.context import Context
 from fleet.supervisor.run import stage as staging
 from fleet.supervisor.store_calls import StoreCalls
-from fleet.workflows.check import Installation
+from fleet.workflows.check import KnownNames
 from fleet.workflows.plan import plan_from_data, plan_from_file
 from program import Program
 from repositories import make_repository
@@ -84,7 +84,7 @@ def checking(rounds: int) -> bool:
                     f"(min {min(times) * 1000:,.0f}, max {max(times) * 1000:,.0f}, n={rounds}); "
                     f"bar {BAR_SECONDS * 1000:,.0f} ms: {'met' if median(times) < BAR_SECONDS else 'MISSED'}"
                 )
-        plan = plan_from_file(str(path), known=Installation(lambda coder: True))
+        plan = plan_from_file(str(path), known=KnownNames(lambda coder: True))
         start = process_time()
         assert plan_in(plan.text()) == plan
         print(f"plan of {STAGES} stages to JSON and back: {(process_time() - start) * 1000:,.0f} ms. No bar.")
@@ -162,7 +162,7 @@ def a_workflow(flow: dict[str, Any]) -> Iterator[tuple[Fleet, Context]]:
             home, StoreCalls(fleet.store), AgentLaunchers(open_launcher()), owner="bench", cluster=open_cluster
         )
         try:
-            plan = plan_from_data(flow, name="bench", known=Installation(lambda coder: True))
+            plan = plan_from_data(flow, name="bench", known=KnownNames(lambda coder: True))
             asked = workflow_create.WorkflowRequest(directory=str(repo), prompt="x")
             workflow_create.make(fleet, plan, asked, WorkerTerms.of({}), WorkerCreator("bench"))
             yield fleet, context
@@ -219,7 +219,7 @@ def told(what: str, found: dict[int, float], *, has_bar: bool = True) -> bool:
 def measured(path: Path) -> float:
     """Return the seconds from the file to the plan."""
     start = process_time()
-    plan = plan_from_file(str(path), known=Installation(lambda coder: True))
+    plan = plan_from_file(str(path), known=KnownNames(lambda coder: True))
     taken = process_time() - start
     assert len(plan.stages) == STAGES
     return taken

@@ -156,15 +156,15 @@ async def test_end_is_not_delayed_when_a_process_holds_stdout(launcher: Launcher
 async def test_launcher_notifies_when_output_grows_and_at_the_end(headless: Launcher, folder: str) -> None:
     agent = await headless.start(folder, scripted("echo", keep_stdin=True))
     for number in range(3):
-        agent.stirred.clear()
+        agent.activity.clear()
         with pytest.raises(TimeoutError):
-            await soon(agent.stirred.wait(), 0.1)
+            await soon(agent.activity.wait(), 0.1)
         await agent.write(f"{number}\n")
-        await until(lambda: agent.stirred.is_set(), 1)
+        await until(lambda: agent.activity.is_set(), 1)
         await until(lambda number=number: read(folder, "stdout").endswith(f"{number}\n".encode()), 1)  # type: ignore[misc]
     await agent.close_stdin()
     await soon(agent.ended())
-    assert agent.stirred.is_set()
+    assert agent.activity.is_set()
 
 
 @asynchronous

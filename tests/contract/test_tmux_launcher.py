@@ -226,11 +226,11 @@ async def test_text_that_cannot_be_typed_is_refused(launcher: TmuxLauncher, fold
 @asynchronous
 async def test_launcher_notifies_when_the_screen_changes(launcher: TmuxLauncher, folder: str) -> None:
     agent = await launcher.start(folder, scripted("echo"))
-    agent.stirred.clear()
+    agent.activity.clear()
     with pytest.raises(TimeoutError):
-        await soon(agent.stirred.wait(), 1)
+        await soon(agent.activity.wait(), 1)
     await agent.press("word", "Enter")
-    await soon(agent.stirred.wait(), 3)
+    await soon(agent.activity.wait(), 3)
     await put_away(agent)
 
 

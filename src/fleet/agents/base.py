@@ -66,7 +66,7 @@ class Agent(Protocol):
     """A live agent, reached through its shim."""
 
     #: Set whenever its output grew, and when it ends. The waiting caller clears it.
-    stirred: asyncio.Event
+    activity: asyncio.Event
     #: Its age when it was reached, unaffected by clock changes. None if unknown.
     age_seconds: float | None
     #: How long it had been frozen by then. Its age excludes this time.

@@ -23,7 +23,7 @@ class ShimAgent:
     """A live agent, reached through its shim."""
 
     def __init__(self, folder: str, link: ShimConnection | None) -> None:
-        self.stirred = asyncio.Event()
+        self.activity = asyncio.Event()
         self.age_seconds = link.age_seconds if link else None
         self.frozen_seconds = link.frozen_seconds if link else 0.0
         self.is_fenced = link is not None and link.state.get("fenced") is True
@@ -139,7 +139,7 @@ class ShimAgent:
         finally:
             self._let_go()
             self._settled.set()
-            self.stirred.set()
+            self.activity.set()
 
     async def _hear(self) -> None:
         """Process the shim's messages until the connection ends."""
@@ -153,7 +153,7 @@ class ShimAgent:
                     continue
                 if "ended" in message:
                     self._told = exit_of(message["ended"])
-                self.stirred.set()
+                self.activity.set()
         self._let_go()
 
     async def _reach_again(self) -> bool:
@@ -169,7 +169,7 @@ class ShimAgent:
                 self._link = await connect(self._folder, socket.socket(socket.AF_UNIX))
                 if self._link:
                     self._settled.set()
-                    self.stirred.set()  # the output may have grown meanwhile
+                    self.activity.set()  # the output may have grown meanwhile
                     return True
             await asyncio.sleep(next(pauses))
 

@@ -102,7 +102,7 @@ class TerminalAgent(ShimAgent):
         while not self._listening.done():
             await asyncio.wait((self._listening,), timeout=LOOK_SECONDS)
             if seen != (seen := self._size()):
-                self.stirred.set()
+                self.activity.set()
 
     def _size(self) -> int:
         try:

@@ -104,7 +104,7 @@ ALIASES = {
 }
 
 
-class Context(click.Context):
+class CommandContext(click.Context):
     """The context of a command, whose help ends with examples."""
 
     def get_help(self) -> str:
@@ -121,7 +121,7 @@ class Context(click.Context):
 class Root(click.Group):
     """A group that knows its commands from the table, without imports."""
 
-    context_class = Context
+    context_class = CommandContext
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the commands in the order of the table."""
@@ -215,7 +215,7 @@ def call(args: list[str], name: str = "fleet") -> int:
 
 def _with_examples(command: click.Command) -> click.Command:
     """Let the help of a command and of its subcommands end with examples."""
-    command.context_class = Context
+    command.context_class = CommandContext
     for each in command.commands.values() if isinstance(command, click.Group) else ():
         _with_examples(each)
     return command

@@ -118,7 +118,7 @@ class Radar:
         self._watches: dict[str, WatchedRepository] = {}
         self._task: asyncio.Task[None] | None = None
 
-    def stir(self, live: Live | None) -> None:
+    def wake(self, live: Live | None) -> None:
         """Note that an agent did something or ended."""
         if live is not None and live.workspace is not None:
             self._stirred.setdefault(live.workspace.common, asyncio.get_running_loop().time())

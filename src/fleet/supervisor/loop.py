@@ -370,7 +370,7 @@ class Supervisor:
                 del self._runners[key]
                 self._context.cluster.leases.forget(key)
                 self._watch.ended()
-            self._radar.stir(runner.live)
+            self._radar.wake(runner.live)
             self._radar.move()
             self._context.cluster.note_end()
             self._woken.set()
@@ -445,7 +445,7 @@ class Supervisor:
             runner.live.dirty = False
             quotas += runner.live.quotas.values()
             runner.live.quotas = {}
-            self._radar.stir(runner.live)
+            self._radar.wake(runner.live)
             pairs.append((runner.claim, runner.live.run))
         try:
             lost = await store.call(store.runs.fold_all, pairs)

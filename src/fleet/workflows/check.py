@@ -25,14 +25,14 @@ MOST_EDGES = 200_000
 _SETS = {"status": (*STATUSES, conditions.MIXED), "finding": (*FINDINGS, conditions.MIXED)}
 
 
-class Installation(NamedTuple):
+class KnownNames(NamedTuple):
     """Facts about this installation that the file does not contain."""
 
     coder: Callable[[str], bool]
     account: Callable[[str, str], bool] = lambda coder, account: True  # the coder may be empty
 
 
-def check(graph: Graph, known: Installation, faults: Faults) -> None:
+def check(graph: Graph, known: KnownNames, faults: Faults) -> None:
     knows = known.coder
     unknown = {coder for coder in {stage.coder for stage in graph.stages} if coder and not knows(coder)}
     for number, stage in enumerate(graph.stages):

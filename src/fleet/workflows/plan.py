@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from fleet.core.workflow import Chain
-    from fleet.workflows.check import Installation, StageLoop
+    from fleet.workflows.check import KnownNames, StageLoop
     from fleet.workflows.written import WrittenStage
 
 
@@ -205,7 +205,7 @@ def _name(graph: Graph, copy: _Copy) -> str:
     return f"{graph.stages[copy.number].name}{item}{f'#{copy.round}' if copy.round > 1 else ''}"
 
 
-def plan_from_file(path: str, *, known: Installation) -> WorkflowPlan:
+def plan_from_file(path: str, *, known: KnownNames) -> WorkflowPlan:
     """Return the plan in a file. `known` describes this installation.
 
     Raises BadWorkflow with every fault, or BadInput.
@@ -214,12 +214,12 @@ def plan_from_file(path: str, *, known: Installation) -> WorkflowPlan:
     return _plan(reading.read(path), name=stem, known=known)
 
 
-def plan_from_data(data: Any, *, name: str, known: Installation) -> WorkflowPlan:
+def plan_from_data(data: Any, *, name: str, known: KnownNames) -> WorkflowPlan:
     """Return the plan in plain data that is not from a file. Raises BadWorkflow, whose faults name paths of values."""
     return _plan(Document("", data, {}, {}), name=name, known=known)
 
 
-def _plan(document: Document, *, name: str, known: Installation) -> WorkflowPlan:
+def _plan(document: Document, *, name: str, known: KnownNames) -> WorkflowPlan:
     faults = Faults(document)
     flow = written(document.data, faults)
     graph = Graph(flow.stages, faults)

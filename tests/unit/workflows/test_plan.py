@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fleet.core.workflow import CONTINUE, STOP
-from fleet.workflows.check import Installation
+from fleet.workflows.check import KnownNames
 from fleet.workflows.faults import MOST_FAULTS, BadWorkflow
 from fleet.workflows.plan import plan_from_data
 from flows import (
@@ -198,7 +198,7 @@ def test_value_of_the_wrong_type_is_refused(key: str, values: list[Any]) -> None
 @pytest.mark.parametrize("data", [None, [], "x", {}, {"stages": []}, {"stages": {}}, {"stages": [1]}, {"stages": [{}]}])
 def test_data_that_is_no_workflow_is_refused(data: Any) -> None:
     with pytest.raises(BadWorkflow):
-        plan_from_data(data, name="x", known=Installation(CODERS.__contains__))
+        plan_from_data(data, name="x", known=KnownNames(CODERS.__contains__))
 
 
 def test_key_in_two_spellings_is_a_fault() -> None:
@@ -214,7 +214,7 @@ def test_each_coder_is_looked_up_once() -> None:
         return True
 
     plan_from_data(
-        {"stages": [a_stage(f"s{n}", executor="claude") for n in range(50)]}, name="x", known=Installation(knows)
+        {"stages": [a_stage(f"s{n}", executor="claude") for n in range(50)]}, name="x", known=KnownNames(knows)
     )
     assert asked == ["claude"]
 

@@ -7,7 +7,7 @@ import pytest
 from fleet.core.errors import BadInput
 from fleet.core.workflow import WorkflowPlan
 from fleet.workflows import templates
-from fleet.workflows.check import Installation
+from fleet.workflows.check import KnownNames
 from fleet.workflows.conditions import is_to_run
 from fleet.workflows.filling import prompt_of
 from fleet.workflows.plan import plan_from_file
@@ -16,7 +16,7 @@ from flows import CODERS
 
 
 def plan_of(name: str) -> WorkflowPlan:
-    return plan_from_file(str(templates.FOLDER / f"{name}.toml"), known=Installation(CODERS.__contains__))
+    return plan_from_file(str(templates.FOLDER / f"{name}.toml"), known=KnownNames(CODERS.__contains__))
 
 
 def test_all_five_templates_exist() -> None:

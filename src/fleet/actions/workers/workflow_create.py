@@ -21,7 +21,7 @@ from fleet.settings import load
 from fleet.supervisor.trust import refuse_untrusted, settings_in
 from fleet.wake import wake
 from fleet.workflows import templates
-from fleet.workflows.check import Installation
+from fleet.workflows.check import KnownNames
 from fleet.workflows.ids import new_workflow_id, task_of
 from fleet.workflows.plan import plan_from_data, plan_from_file
 from fleet.workflows.references import TASK_PROMPT
@@ -198,8 +198,8 @@ def plan_in_data(home: Home, data: dict[str, Any], *, cwd: str, env: Mapping[str
     return plan_from_data(data, name="workflow", known=known_in(settings))
 
 
-def known_in(settings: Settings) -> Installation:
-    return Installation(knows_coders(settings), knows_accounts(settings))
+def known_in(settings: Settings) -> KnownNames:
+    return KnownNames(knows_coders(settings), knows_accounts(settings))
 
 
 def knows_accounts(settings: Settings) -> Callable[[str, str], bool]:

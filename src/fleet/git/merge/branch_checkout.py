@@ -42,7 +42,7 @@ IN_PROGRESS = GOING_ON | {"sequencer": "cherry-pick"}
 CONFLICTS = (b"DD", b"AU", b"UD", b"UA", b"DU", b"AA", b"UU")
 
 
-class FileChange(Record):
+class FileStep(Record):
     """A file that differs between two commits."""
 
     path: bytes
@@ -97,7 +97,7 @@ class BranchCheckout:
         """Return True if git has written all of a commit: the index, which git writes last, matches the commit."""
         return not self.git("diff-index", "--cached", "--name-only", new)
 
-    def touched(self, old: str, new: str) -> list[FileChange]:
+    def touched(self, old: str, new: str) -> list[FileStep]:
         """Return the files that differ between two commits, and also from the first in the index or on disk."""
         names = _names(self.git("diff-index", "--cached", "--name-only", "-z", "--no-renames", old))
         names |= _names(self.git("ls-files", "-z", "-m"))
@@ -125,7 +125,7 @@ class BranchCheckout:
                 os.removedirs(os.path.dirname(path))
         return True
 
-    def _is_begun(self, step: FileChange, found: os.stat_result, new: str) -> bool:
+    def _is_begun(self, step: FileStep, found: os.stat_result, new: str) -> bool:
         where, name = os.path.join(os.fsencode(self.path), step.path), f"{new}:{os.fsdecode(step.path)}"
         if step.is_gone or not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
             return False
@@ -178,7 +178,7 @@ class BranchCheckout:
             return state_of(repository, self.path, self._admin).tampered
         return () if real(os.path.join(self.path, ".git")) == repository.common else (".git",)
 
-    def _unwritable(self, steps: list[FileChange], new: str) -> Iterator[str]:
+    def _unwritable(self, steps: list[FileStep], new: str) -> Iterator[str]:
         """Yield the reasons why fleet's git cannot write files as the user's settings and programs would."""
         for step in steps:
             if step.mode == GITLINK and os.path.lexists(os.path.join(os.fsencode(self.path), step.path)):
@@ -222,17 +222,17 @@ def hidden_checkout(repository: Repository, branch: str) -> str:
     return "" if told.strip() == b"true" else f"where {repository.common} has its files is not known"
 
 
-def steps_between(view: View, old: str, new: str) -> list[FileChange]:
+def steps_between(view: View, old: str, new: str) -> list[FileStep]:
     """Return the files that differ between two commits."""
     told = view.git("diff-tree", "-r", "-z", "--raw", "--no-renames", old, new).split(b"\0")
     heads = (head.lstrip(b":").split(b" ") for head in told[::2])
     return [
-        FileChange(path=path, mode=head[1], is_new=not head[0].strip(b"0"))
+        FileStep(path=path, mode=head[1], is_new=not head[0].strip(b"0"))
         for head, path in zip(heads, told[1::2], strict=False)
     ]
 
 
-def _file_at(there: Directories, step: FileChange) -> os.stat_result | None:
+def _file_at(there: Directories, step: FileStep) -> os.stat_result | None:
     found = there.lstat(step.path)
     return None if found is None or stat.S_ISDIR(found.st_mode) else found
 

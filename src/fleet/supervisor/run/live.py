@@ -268,7 +268,7 @@ class Live:
             ago = (now - max(end for _, end in waits)).total_seconds()
             self._signs.waited(seconds, max(0.0, ago), context.steady())
 
-    async def stir(self, ended: asyncio.Future[Any], *, soon: bool = False) -> None:
+    async def wait_for_activity(self, ended: asyncio.Future[Any], *, soon: bool = False) -> None:
         """Wait until the agent prints something, ends, or a watchdog is due. With `soon` wait only briefly."""
         assert self.agent is not None
         if not self.interactive and self._reader.behind:
@@ -279,12 +279,12 @@ class Live:
         look = SESSION_SECONDS if self.interactive else look
         look = PROMPT_SECONDS if soon else look
         pause = min(watchdog.next_check(self._facts(), self._limits, self._context.steady()), look, self.budget.pause)
-        stirred = asyncio.ensure_future(self.agent.stirred.wait())
-        await asyncio.wait({stirred, ended}, timeout=max(pause, 0.05), return_when=asyncio.FIRST_COMPLETED)
-        if stirred.done():
-            self.agent.stirred.clear()
+        active = asyncio.ensure_future(self.agent.activity.wait())
+        await asyncio.wait({active, ended}, timeout=max(pause, 0.05), return_when=asyncio.FIRST_COMPLETED)
+        if active.done():
+            self.agent.activity.clear()
         else:
-            stirred.cancel()
+            active.cancel()
             await self._look_at_cpu()
         often = SESSION_SECONDS if self.interactive else TRANSCRIPT_SECONDS
         if (self._context.steady() - self._transcript_at).total_seconds() >= often:

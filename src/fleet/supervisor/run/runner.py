@@ -158,13 +158,13 @@ class Runner:
         if self._stopping is None:
             self._stopping = Outcome(ending=ending, reason=reason)
         self._stop_asked.set()
-        self._stir()
+        self._wake()
 
     def note_hand_in(self) -> None:
         """Note that the agent handed in. An agent in a terminal would wait, so it is ended after its last output."""
         if self.live is not None and self.live.interactive and self._handed_in is None:
             self._handed_in = self._context.steady()
-            self._stir()
+            self._wake()
 
     def note_closed(self, reason: str) -> None:
         """Stop the run because a user closed its task.
@@ -183,7 +183,7 @@ class Runner:
         steering = self.live.coder.steering
         if steering == STDIN or self.live.interactive:
             self._inbox[message.id] = message
-            self._stir()
+            self._wake()
         elif steering != NEXT_RUN or message.interrupts:
             self.stop(Ending.INTERRUPTED, "there is a message for it" if message.text else "interrupted by hand")
 
@@ -209,7 +209,7 @@ class Runner:
         if run is not None and run.is_live and run.owner != self._context.owner:
             log.warning("%s is followed by %s now: it is left to them", run.id, run.owner)
             self._left = True
-            self._stir()
+            self._wake()
         else:
             log.warning("claim on %s lost: its agent is ended and its word not taken", self.live.run.task_id)
             await self.kill()
@@ -235,9 +235,9 @@ class Runner:
             if self.live is not None:
                 await self._note_delivered(self.live)
 
-    def _stir(self) -> None:
+    def _wake(self) -> None:
         if self.live and self.live.agent:
-            self.live.agent.stirred.set()
+            self.live.agent.activity.set()
 
     async def _watch(self, live: Live) -> Exit | None:
         agent = live.agent
@@ -253,7 +253,7 @@ class Runner:
                     self._stopping = await self._alarm(live) or self._over(live)
                 if self._stopping is not None:
                     return await self._stop(live, agent, ended)
-                await live.stir(ended, soon=self._prompt is not None)
+                await live.wait_for_activity(ended, soon=self._prompt is not None)
             return await ended if ended.done() else None
         finally:
             ended.cancel()
