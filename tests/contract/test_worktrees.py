@@ -131,17 +131,18 @@ def test_git_of_another_agent_cannot_remove_a_worktree(place: Place) -> None:
     assert (place.path("two") / "file1.txt").exists()
 
 
-def test_sixty_adds_at_once_succeed_and_leave_nothing_else(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [20, pytest.param(60, marks=pytest.mark.soak("load"))])
+def test_many_adds_at_once_succeed_and_leave_nothing_else(tmp_path: Path, count: int) -> None:
     place = Place(tmp_path, big_repository)
-    names = [f"x-A{number}" for number in range(1, 61)]
-    with ThreadPoolExecutor(60) as pool:
+    names = [f"x-A{number}" for number in range(1, count + 1)]
+    with ThreadPoolExecutor(count) as pool:
         added = list(pool.map(place.add, names))
     assert {one.branch for one in added} == set(names)
     assert sorted(branches(place.top)) == sorted([*names, "main"])
-    assert len(worktrees(place.top)) == 61
-    assert len({one.admin for one in added}) == 60
-    assert run_git(place.path("x-A60"), "status", "--porcelain") == ""
-    with ThreadPoolExecutor(60) as pool:
+    assert len(worktrees(place.top)) == count + 1
+    assert len({one.admin for one in added}) == count
+    assert run_git(place.path(names[-1]), "status", "--porcelain") == ""
+    with ThreadPoolExecutor(count) as pool:
         list(pool.map(place.remove, names))
     run_git(place.top, "branch", "--quiet", "-D", *names)
     place.assert_untouched()

@@ -16,7 +16,7 @@ from supervised import Supervised, home, wait_for
 
 __all__ = ["home"]
 
-AGENTS, KILLS = 20, 24
+AGENTS, KILLS = 20, 12
 #: Keeps claims from expiring during the test, so that only restarts can repair the state.
 UNHURRIED = "supervisor.claim_seconds=3600"
 #: (module, class, method): the supervisor is killed just before and just after each, in the order of a run.

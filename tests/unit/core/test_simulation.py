@@ -353,8 +353,9 @@ def seeds(count: int) -> list[int]:
     return [int(said)] if said else list(range(count))
 
 
-def test_sixty_small_fleets_come_to_rest() -> None:
-    for seed in seeds(60):
+@pytest.mark.parametrize("count", [20, pytest.param(200, marks=pytest.mark.soak)])
+def test_small_fleets_come_to_rest(count: int) -> None:
+    for seed in seeds(count):
         simulate(seed, 16, 4)
 
 
