@@ -21,7 +21,7 @@ demo/     the demo coder
 
 from __future__ import annotations
 
-from fleet.core.errors import BadInput, FleetError
+from fleet.core.errors import BadInput, FleetError, closest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,9 +54,7 @@ def known(name: str, *, described: Collection[str] = ()) -> str:
     if name in CODERS or name in described or ":" in name:
         return name
     choices = sorted({*CODERS, *described})
-    from difflib import get_close_matches  # costs a regex engine: only to help with a typing error
-
-    near = get_close_matches(name, choices, n=1)
+    near = closest(name, choices)
     raise BadInput(
         f"unknown coder {name!r}",
         hint=(f"did you mean {near[0]!r}? " if near else "")

@@ -1,7 +1,20 @@
 """The errors that callers can meet. Each states a fact, and its hint suggests what to do next."""
 
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 #: Warnings to show when a command ends, by the file that each concerns. A later check of the file replaces its warning.
 WARNINGS: dict[str, str] = {}
+
+
+def closest(word: str, known: Iterable[str], *, most: int = 1) -> list[str]:
+    """Return the known words of which `word` is probably a misspelling, the most similar first, for a hint."""
+    from difflib import get_close_matches  # costs a regex engine
+
+    return get_close_matches(word, list(known), n=most, cutoff=0.75)
 
 
 class FleetError(Exception):

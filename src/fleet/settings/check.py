@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from fleet.core.errors import BadInput
+from fleet.core.errors import BadInput, closest
 from fleet.settings.keys import (
     ALIASES,
     ELEMENTS,
@@ -217,16 +217,12 @@ def _short(value: Any) -> str:
 
 
 def _nearest(path: Path, scope: Scope) -> str:
-    import difflib
-
     known = {dotted(key): key for key in KEYS if in_scope(key, scope)}
     if scope == PROJECT:
         known |= {dotted(alias): alias for alias in ALIASES}
     wanted = dotted(path)
     by_last_part = {key[-1]: name for name, key in known.items()}
-    close = difflib.get_close_matches(wanted, known, n=1) or [
-        by_last_part[part] for part in difflib.get_close_matches(path[-1], by_last_part, n=1)
-    ]
+    close = closest(wanted, known) or [by_last_part[part] for part in closest(path[-1], by_last_part)]
     return f"did you mean {close[0]}?" if close else LIST
 
 

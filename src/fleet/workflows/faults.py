@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fleet.core.errors import BadInput
+from fleet.core.errors import BadInput, closest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -149,7 +148,7 @@ def shown(path: Path) -> str:
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return a hint with the known word that is most similar, else a list of known words."""
     words = list(known)[:MOST_WORDS]
-    close = get_close_matches(word, words, n=1)
+    close = closest(word, words)
     if close:
         return f"did you mean {close[0]!r}?"
     return f"there are: {', '.join(sorted(words)[:20])}{' …' if len(words) > 20 else ''}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions.tasks.rights import refuse_agents
-from fleet.core.errors import IllegalMove, UsageError
+from fleet.core.errors import IllegalMove, UsageError, closest
 from fleet.core.filter import Filter
 from fleet.core.host import PIN, is_of_home, named, pin_of
 from fleet.core.task import Status
@@ -176,10 +176,8 @@ def _meant(known: Sequence[HostView], name: str) -> HostView:
         several = ", ".join(seen.host.id for seen in found)
         raise UsageError(f"{len(found)} hosts are called {name!r}", hint=f"say which by its id: {several}.")
     if not found:
-        import difflib
-
         names = sorted({seen.host.name for seen in known})
-        close = difflib.get_close_matches(name, names, n=5) or names[:5]
+        close = closest(name, names, most=5) or names[:5]
         hint = f"there are: {', '.join(close)}{' …' if len(names) > len(close) else ''}" if names else ""
         raise UsageError(f"no host {name!r}", hint=hint or "`fleet run` makes this machine one.")
     return found[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleet.cli.bd.arguments import table
-from fleet.core.errors import UsageError
+from fleet.core.errors import UsageError, closest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -179,7 +179,5 @@ def find_verb(name: str, rest: list[str]) -> tuple[Verb, list[str]]:
 
 
 def _suggestion(name: str) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, [*VERBS, *ALIASES], n=2)
+    near = closest(name, [*VERBS, *ALIASES], most=2)
     return f"did you mean {' or '.join(near)}? " * bool(near) + "`fleet bd --help` lists the commands."
