@@ -52,6 +52,13 @@ def line(what: str, text: str, *, longest: int = LONGEST_NAME) -> str:
     return text
 
 
+def model(text: str) -> str:
+    """Return the name of a model. Raises BadInput for an option that was written in its place."""
+    if text.startswith("-"):
+        raise BadInput(f"{text!r} is not the name of a model", hint="pass --model MODEL.")
+    return line("model", text)
+
+
 def body(what: str, text: str) -> str:
     """Return free text of limited size without NUL. Raises BadInput."""
     if len(text) > LONGEST_TEXT:

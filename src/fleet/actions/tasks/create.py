@@ -326,7 +326,7 @@ def _fields(wish: AgentRequest, settings: Settings, mode: str) -> dict[str, str]
         "branch": wish.branch,
         "mode": mode,
         "coder": coders.known(coder, described=settings.coders) if coder else "",
-        "model": checks.line("model", wish.model or os.environ.get("FLEET_MODEL", "")),
+        "model": checks.model(wish.model or os.environ.get("FLEET_MODEL", "")),
     }
 
 

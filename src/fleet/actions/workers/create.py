@@ -191,7 +191,7 @@ def _drafted(order: WorkerOrder, start: _Start | FleetError, site: _WorkerSite) 
             workspace=WORKTREE,
             mode=HEADLESS,
             coder=coder,
-            model=checks.line("model", order.model or terms.model(coder)),
+            model=checks.model(order.model or terms.model(coder)),
             verify=order.verify,
             rules=_rules(order, site.rules).text(),
             limits=encode(terms.limits(order.timeout_seconds)),

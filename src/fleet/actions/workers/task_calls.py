@@ -84,7 +84,7 @@ def create(fleet: Fleet, order: TaskOrder, terms: WorkerTerms, maker: WorkerCrea
         "base": _base(fleet, order, cwd),
         "mode": HEADLESS,
         "coder": coders.known(order.coder, described=settings.coders) if order.coder else "",
-        "model": checks.line("model", order.model),
+        "model": checks.model(order.model),
         "verify": order.verify,
         "priority": order.priority,
         "labels": tuple(checks.line("label", label) for label in order.labels),

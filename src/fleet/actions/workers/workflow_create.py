@@ -150,7 +150,7 @@ def _task(stage: Stage, site: _StageSite, by: str) -> Task:
         workspace=WORKTREE,
         mode=HEADLESS,
         coder=coder,
-        model=checks.line("model", stage.model or terms.model(coder)),
+        model=checks.model(stage.model or terms.model(coder)),
         account=stage.account,
         verify=stage.verify,
         rules=_rules(stage, site).text(),

@@ -25,7 +25,7 @@ def placement(session: Session) -> dict[str, str]:
         raise BadInput("--coder needs a name", hint="leave it out to use the default coder.")
     if coder:
         found["coder"] = known_coder(session, coder)
-    found["model"] = checks.line("model", arguments.text("model") or env.get("FLEET_MODEL", ""))
+    found["model"] = checks.model(arguments.text("model") or env.get("FLEET_MODEL", ""))
     found["workspace"] = arguments.text("workspace")
     if found["workspace"] not in ("", "directory", "worktree"):
         raise BadInput(f"unknown workspace {found['workspace']!r}", hint="directory or worktree.")
