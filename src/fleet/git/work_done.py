@@ -146,8 +146,10 @@ def landed_in(view: View, branch: str, tip: str, merged: Mapping[str, Any] | Non
     if merged and merged.get("tip") == tip and isinstance(merged.get("commit"), str):
         commits.append(merged["commit"])
     for commit in commits:
-        for name in _holders(view, commit):
-            if name != branch:
+        for ref in _holders(view, commit):
+            kind, _, name = ref.partition("/")
+            own = name if kind == "heads" else name.partition("/")[2]  # a pushed branch is no other branch
+            if own != branch:
                 return name
     return ""
 
@@ -155,7 +157,7 @@ def landed_in(view: View, branch: str, tip: str, merged: Mapping[str, Any] | Non
 def _holders(view: View, commit: str) -> list[str]:
     if not commit.isalnum():
         return []
-    form = "--format=%(refname:lstrip=2)"
+    form = "--format=%(refname:lstrip=1)"
     try:
         return view.text("for-each-ref", "--contains", commit, form, "refs/heads", "refs/remotes").splitlines()
     except GitFault:  # the commit is gone
