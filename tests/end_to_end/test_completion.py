@@ -9,6 +9,7 @@ import pytest
 from builders import a_task
 from live_runs import Records, records
 from program import Program
+from repositories import make_repository, run_git
 
 __all__ = ["records"]
 
@@ -90,6 +91,18 @@ def test_names_are_tasks_and_branches_of_the_current_repository(work: Records, t
     assert names(work, "feature/") == ["feature/x"]
     assert set(names(work, "")) >= {"fix-a", "feature/x", "fleet-plain"}
     assert "fleet-w1" not in names(work, "") and names(work, "fleet-w1") == ["fleet-w1"]
+
+
+def test_batches_refs_and_settings_are_offered(work: Records) -> None:
+    work.store.tasks.add(a_task(id="fleet-w9", branch="fix-z", batch="fanout-z", repo="", workspace="worktree"))
+    assert offered(work.fleet, "fleet", "kill", "--batch", "fan") == ["fanout-z"]
+    repo = make_repository(work.fleet.cwd / "repo")
+    run_git(repo, "branch", "release")
+    assert sorted(offered(work.fleet, "fleet", "create", "x", "--base", "", cwd=repo)) == ["main", "release"]
+    assert offered(work.fleet, "fleet", "create", "x", "--base", "rel", cwd=repo) == ["release"]
+    assert offered(work.fleet, "fleet", "create", "x", "--base", "") == [], "no repository is here"
+    assert offered(work.fleet, "fleet", "config", "get", "verify.com") == ["verify.command"]
+    assert offered(work.fleet, "fleet", "config", "set", "verify.com") == ["verify.command="]
 
 
 def test_stopped_tasks_are_offered_only_for_retry(work: Records) -> None:

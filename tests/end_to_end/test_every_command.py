@@ -52,9 +52,12 @@ queue
 hosts
 coders
 doctor
-gc
+gc --yes
 workflow list
 backup copy.tar.gz
+supervisor
+stop work --dry-run
+cost
 run stop
 restore copy.tar.gz
 update --help

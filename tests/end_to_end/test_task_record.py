@@ -1,5 +1,7 @@
 """`fleet task` and `fleet log`: reading and following files of the home."""
 
+import contextlib
+import json
 import os
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import pytest
 from fleet.actions.control.reading import LARGEST
 from fleet.core.task import Verdict
 from live_runs import Records, in_background, next_line, records
+from program import Program
 
 __all__ = ["records"]
 
@@ -103,7 +106,34 @@ def test_newest_log_is_printed_whole_or_its_end(records: Records) -> None:
     assert records.fleet.ok("log").splitlines()[:1] == ["line 1"]
     assert records.fleet.ok("log", "2") == "line 99998\nline 99999\n"
     assert records.fleet.ok("log", "50000").count("\n") == 50_000
-    assert records.fleet("log", "0").code == records.fleet("log", "x").code == 2
+    assert records.fleet.ok("log", "-n", "1") == "line 99999\n"
+    assert records.fleet("log", "0").code == records.fleet("log", "-n", "x").code == 2
+
+
+def test_log_is_readable_on_a_terminal_and_json_otherwise(records: Records) -> None:
+    event = {"ts": "2026-01-02T03:04:05.678+00:00", "level": "warning", "event": "lost\x1b[2J", "source": "fleet"}
+    lines = [json.dumps(event), "not json", json.dumps(event | {"level": "info", "event": "claimed"})]
+    (records.fleet.home / "logging" / "fleet-2026-01-02.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    assert records.fleet.ok("log").splitlines()[1] == "not json"
+    assert json.loads(records.fleet.ok("log").splitlines()[0]) == event
+    readable = on_terminal(records.fleet, "log").splitlines()
+    assert readable[0].startswith("2026-01-02 03:04:05  warning: lost") and "\x1b" not in readable[0]
+    assert readable[1:] == ["not json", "2026-01-02 03:04:05  claimed"]
+    assert on_terminal(records.fleet, "log", "--json").splitlines()[2] == lines[2]
+
+
+def on_terminal(fleet: Program, *words: str) -> str:
+    """Return what a command prints on a terminal."""
+    ours, theirs = os.openpty()
+    program = fleet.start(*words, stdin=theirs, stdout=theirs, stderr=theirs)
+    assert program.wait(60) == 0
+    os.close(theirs)
+    screen = b""
+    with contextlib.suppress(OSError):
+        while piece := os.read(ours, 4096):
+            screen += piece
+    os.close(ours)
+    return screen.decode().replace("\r\n", "\n")
 
 
 def test_closed_pipe_is_no_error(records: Records) -> None:

@@ -19,7 +19,7 @@ gc             `fleet gc`
 help           `fleet help` and `fleet version`
 hosts          `fleet hosts`
 init           `fleet init`
-killing        `fleet kill`
+killing        `fleet stop` and `fleet kill`
 lazy_click     click's decorators for the commands that people and agents run most, without the import of click
 listing        `fleet list`
 looking        `fleet logs`, `attach` and `diff`
@@ -27,6 +27,7 @@ main           the root of the command line
 making         the common part of `fleet create`, `fanout` and `multi`, after their command lines are parsed
 mcp            `fleet mcp`
 merging        `fleet merge`
+options        options that several commands share
 person         the caller of a command
 picking        `fleet pick` and `fleet compare`
 questions      `fleet questions` and `fleet answer`
@@ -36,12 +37,13 @@ requests       `fleet pr`
 run            `fleet run`
 running        `fleet tasks`
 runs           `fleet runs`
-stats          `fleet stats`
+stats          `fleet stats` and `fleet cost`
 status         `fleet status`
 steering       `fleet prompt` and `fleet interrupt`
 stopping       `fleet retry`, `done`, `pause`, `resume`, `wait`
+supervisor     `fleet supervisor` and `fleet log`
 tables         tables and amounts on the terminal
-task           `fleet task` and `fleet log`
+task           `fleet task`
 tasks          `fleet ready` and `fleet show`
 trust          `fleet trust`
 update         `fleet update`

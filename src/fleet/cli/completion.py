@@ -80,6 +80,36 @@ def complete_coders(ctx: click.Context, param: click.Parameter, incomplete: str)
     return [CompletionItem(name) for name in names if name.startswith(incomplete) and _PLAIN.fullmatch(name)]
 
 
+def complete_batches(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the batches of unfinished tasks and of agents with a worktree, the newest first."""
+    with open_fleet(find()) as fleet:
+        tasks = fleet.store.tasks.find(Filter(stopped=False), sort="updated", limit=MOST)
+    names = dict.fromkeys(task.batch for task in tasks if task.batch)
+    return [CompletionItem(name) for name in names if name.startswith(incomplete) and _PLAIN.fullmatch(name)]
+
+
+def complete_refs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the branches and tags of the current repository."""
+    from fleet.git.repository import find_repository
+    from fleet.git.view import View
+
+    home = find()
+    home.check()
+    view = View(home, find_repository(os.getcwd()))  # noqa: PTH109
+    words = ("for-each-ref", f"--count={MOST}", "--sort=-committerdate", "--format=%(refname:lstrip=2)")
+    names = view.text(*words, "refs/heads", "refs/remotes", "refs/tags").splitlines()
+    return [CompletionItem(name) for name in names if name.startswith(incomplete) and _PLAIN.fullmatch(name)]
+
+
+def complete_settings(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the keys of settings, for `config set` with an equals sign."""
+    from fleet.settings.keys import documented
+
+    end = "=" if ctx.command.name == "set" else ""
+    found = [(f"{name}{end}", key.help) for name, key in documented()]
+    return [CompletionItem(name, help=clean(text)[:60]) for name, text in found if name.startswith(incomplete)]
+
+
 def complete_bd(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer the verbs of bd, and tasks after a verb."""
     words = list(ctx.params.get(param.name or "") or ())

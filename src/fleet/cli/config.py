@@ -14,6 +14,7 @@ from fleet.actions.control import settings
 from fleet.actions.control.settings import Report, SettingRow
 from fleet.cli import person
 from fleet.cli.errors import tell
+from fleet.cli.options import complete, with_json
 from fleet.core.errors import FleetError
 from fleet.core.jsontext import escape_unprintable
 from fleet.home import find, find_project
@@ -21,7 +22,6 @@ from fleet.settings.queue import refuse_password
 from fleet.settings.text import toml_value
 
 with_origin = click.option("--show-origin", is_flag=True, help="Show where each value comes from.")
-with_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group(invoke_without_command=True)
@@ -64,7 +64,7 @@ def show(raw: bool, show_origin: bool, as_json: bool) -> None:
 
 
 @config.command("get")
-@click.argument("key")
+@click.argument("key", shell_complete=complete("settings"))
 @with_origin
 @with_json
 def get_one(key: str, show_origin: bool, as_json: bool) -> None:
@@ -79,7 +79,7 @@ def get_one(key: str, show_origin: bool, as_json: bool) -> None:
 
 
 @config.command("set")
-@click.argument("assignments", metavar="KEY=VALUE…", nargs=-1, required=True)
+@click.argument("assignments", metavar="KEY=VALUE…", nargs=-1, required=True, shell_complete=complete("settings"))
 @click.option("--project", is_flag=True, help="Change the project file instead of runtime.toml.")
 def set_values(assignments: tuple[str, ...], project: bool) -> None:
     """Change settings. If one of them is invalid, change none."""

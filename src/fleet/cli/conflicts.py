@@ -6,14 +6,15 @@ from fleet.actions.worktrees.conflicts import CollidingBranch, Conflict, conflic
 from fleet.assembly import open_fleet
 from fleet.cli import person
 from fleet.cli.bd.text import clean
+from fleet.cli.options import with_all_projects, with_json
 from fleet.cli.tables import instant
 from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
 
 @click.command("conflicts")
-@click.option("--all-projects", is_flag=True, help="Include all repositories, not only the current one.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@with_all_projects
+@with_json
 def show_conflicts(all_projects: bool, as_json: bool) -> None:
     """Show branches that git could not merge with each other as they are now, and in which files they conflict.
 

@@ -26,16 +26,21 @@ def with_terms(command: Callable[..., int]) -> Callable[..., int]:
     """Add the options that all three commands share. Their values are passed as `given`."""
     options = (
         click.option(
-            "-a",
-            "--agent",
-            "coder",
+            *("-c", "--coder"),
+            former=("-a", "--agent"),
             default="",
             metavar="CODER",
             shell_complete="complete_coders",
             help="Use CODER. [default: the `coder` setting]",
         ),
         click.option("-m", "--model", default="", metavar="MODEL", help="Tell the coder to use MODEL."),
-        click.option("--base", default="", metavar="REF", help="Start the branch from REF. [default: HEAD]"),
+        click.option(
+            "--base",
+            default="",
+            metavar="REF",
+            shell_complete="complete_refs",
+            help="Start the branch from REF. [default: HEAD]",
+        ),
         click.option("--quick", is_flag=True, help="Skip the project's setup commands."),
         click.option("--headless", is_flag=True, help="Run without a terminal. [default: set by agent.mode]"),
         click.option("--verify", default="", metavar="CMD", help="Verify the result with CMD, in a clean checkout."),

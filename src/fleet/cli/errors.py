@@ -18,6 +18,8 @@ INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 BROKEN_PIPE = 141  # 128 + SIGPIPE
 OUTPUT_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 DISK_FAULTS = (*OUTPUT_FAULTS, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE)
+#: The length at which a traced line is cut.
+LONGEST_TRACE = 2000
 IT_IS_DONE = "the command did its work all the same: look before you repeat it."
 
 
@@ -126,6 +128,18 @@ def debugging() -> bool:
     """Return True if the user asked for debug output."""
     values = (os.environ.get(name, "") for name in ("FLEET_DEBUG", "AI_FLEET_DEBUG"))
     return any(value.lower() not in ("", "0", "false", "no", "off") for value in values)
+
+
+def trace_programs() -> None:
+    """Print each program that this process starts, with its arguments, on stderr."""
+
+    def heed(event: str, args: tuple[Any, ...]) -> None:
+        if event in ("subprocess.Popen", "os.posix_spawn", "os.exec"):
+            words = args[1] if isinstance(args[1], list | tuple) else [args[1]]
+            line = " ".join(map(str, map(os.fsdecode, words)))
+            sys.stderr.write(f"debug: start {_safe(line)[:LONGEST_TRACE]}\n")
+
+    sys.addaudithook(heed)
 
 
 def tell_bug(error: Exception) -> int:

@@ -4,7 +4,7 @@
 EXAMPLES: dict[str, tuple[str, str]] = {
     "": ("fleet create fix-login -p 'Fix the login'", "fleet help names"),
     # Start agents
-    "create": ("fleet create fix-login -p 'Fix the login'", "fleet create docs --agent codex --prompt-file task.md"),
+    "create": ("fleet create fix-login -p 'Fix the login'", "fleet create docs --coder codex --prompt-file task.md"),
     "fanout": ("fleet fanout 3 jwt -p 'Add JWT login'", "fleet fanout --agents claude:2,codex:1 -p 'Add JWT login'"),
     "multi": ("fleet multi fix-auth:'Fix the login' docs:'Update the README'", "fleet multi --file prompts.txt"),
     "workflow": ("fleet workflow new review", "fleet workflow run review.toml -p 'Add JWT login' --wait"),
@@ -35,6 +35,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "answer": ("fleet answer fix-login 'Use the second one'", "fleet answer fleet-4k < answer.txt"),
     "retry": ("fleet retry fix-login", "fleet retry 'jwt-*'"),
     "done": ("fleet done fix-login", "fleet done 'jwt-*' --reason 'not needed' --yes"),
+    "stop": ("fleet stop fix-login", "fleet stop 'jwt-*' --dry-run"),
     "kill": ("fleet kill fix-login", "fleet kill 'jwt-*' --delete-branch --yes"),
     # Review and merge
     "receipt": ("fleet receipt fix-login", "fleet receipt fix-login --run 1 --check"),
@@ -44,12 +45,20 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "conflicts": ("fleet conflicts", "fleet conflicts --json"),
     "merge": ("fleet merge fix-login docs", "fleet merge 'jwt-*' --dry-run"),
     "pr": ("fleet pr fix-login", "fleet pr fix-login --draft --dry-run"),
+    "cost": ("fleet cost", "fleet cost --since 7d --json"),
     "stats": ("fleet stats", "fleet stats --since 7d --coder claude"),
     # Queue
+    "bd": ("fleet bd create 'Fix the login' --priority 1", "fleet bd list --status blocked --json"),
     "ready": ("fleet ready", "fleet ready -n 5 --json"),
     "queue": ("fleet queue", "fleet queue --json"),
     "queue migrate": ("fleet queue migrate beads --dry-run", "fleet queue migrate sqlite"),
     # Supervisor and hosts
+    "supervisor": ("fleet supervisor", "fleet supervisor start"),
+    "supervisor start": ("fleet supervisor start", "fleet supervisor start --slots 4"),
+    "supervisor stop": ("fleet supervisor stop", "fleet supervisor stop --stop-agents"),
+    "supervisor restart": ("fleet supervisor restart", "fleet supervisor restart --slots 8"),
+    "supervisor status": ("fleet supervisor status", "fleet supervisor status --json"),
+    "supervisor logs": ("fleet supervisor logs -n 20", "fleet supervisor logs --follow"),
     "run": ("fleet run", "fleet run start --slots 4"),
     "run foreground": ("fleet run foreground", "fleet run foreground --quiet --slots 4"),
     "run start": ("fleet run start", "fleet run start --slots 4 --coder codex"),
@@ -65,7 +74,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "hosts forget": ("fleet hosts forget build-2", "fleet hosts forget build-2 && fleet hosts"),
     "accounts": ("fleet accounts", "fleet accounts --json"),
     "accounts unpark": ("fleet accounts unpark claude", "fleet accounts unpark claude/work"),
-    "gc": ("fleet gc --dry-run", "fleet gc --finished"),
+    "gc": ("fleet gc --dry-run", "fleet gc --finished --yes"),
     "backup": ("fleet backup ~/fleet.tar.gz", "fleet backup --json nightly.tar.gz"),
     "restore": ("fleet restore ~/fleet.tar.gz", "fleet restore --json nightly.tar.gz"),
     # Set up

@@ -89,6 +89,29 @@ EXIT_CODES = """\
 
 Errors go to stderr: `error:` says what failed and why, `hint:` what to do.
 """
+#: The commands that users mean by words from other programs.
+MEANT = {
+    **dict.fromkeys(("start", "spawn", "new-agent", "launch"), "create"),
+    **dict.fromkeys(("delete", "remove", "destroy", "clean"), "kill"),
+    **dict.fromkeys(("cancel", "abort", "halt", "quit"), "stop"),
+    **dict.fromkeys(("message", "tell", "say", "msg", "steer", "chat"), "prompt"),
+    **dict.fromkeys(("reply", "respond", "approve"), "answer"),
+    **dict.fromkeys(("spend", "spent", "costs", "usage", "budget", "tokens"), "cost"),
+    **dict.fromkeys(("agents", "sessions", "branches", "worktrees", "worktree"), "list"),
+    **dict.fromkeys(("top", "running", "jobs"), "tasks"),
+    **dict.fromkeys(("open", "enter", "connect", "tmux"), "attach"),
+    **dict.fromkeys(("tail", "output"), "logs"),
+    **dict.fromkeys(("close", "complete", "submit"), "done"),
+    **dict.fromkeys(("restart", "rerun", "reopen"), "retry"),
+    **dict.fromkeys(("result", "results", "evidence", "report"), "receipt"),
+    **dict.fromkeys(("add", "enqueue", "issue", "issues", "todo"), "bd"),
+    **dict.fromkeys(("daemon", "serve", "server"), "supervisor"),
+    **dict.fromkeys(("settings", "set"), "config"),
+    **dict.fromkeys(("models", "login", "executors"), "coders"),
+    **dict.fromkeys(("upgrade",), "update"),
+    **dict.fromkeys(("setup", "install"), "init"),
+    **dict.fromkeys(("dashboard", "overview", "inbox", "ui"), "status"),
+}
 TOPICS = {
     "names": ("How to name tasks, branches, batches and workflows", NAMES),
     "results": ("What each result of a task means", RESULTS),

@@ -1,7 +1,9 @@
-"""`fleet kill`: stop agents, save what only their worktrees hold, and remove the worktrees."""
+"""`fleet stop` and `fleet kill`: stop agents. `kill` also saves what only their worktrees hold, and removes them."""
 
 import os
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 from fleet.actions.control.other_hosts import here, is_elsewhere
 from fleet.actions.tasks.names import NameScope, by_branch, find_exactly
@@ -56,25 +58,82 @@ def _kept(done: Removal) -> str:
 PATIENCE = 60.0
 
 
-@click.command()
-@click.argument("names", metavar="NAME…", nargs=-1, shell_complete="complete_names")
-@click.option("-b", "--batch", default="", metavar="BATCH", help="Stop all tasks of BATCH in this repository.")
-@click.option(
-    "--yes",
-    "--force",
-    "-f",
-    "-y",
-    "sure",
-    is_flag=True,
-    help="Do not ask for confirmation, even for globs and batches.",
+with_names = click.argument("names", metavar="NAME…", nargs=-1, shell_complete="complete_names")
+with_batch = click.option(
+    "-b",
+    "--batch",
+    default="",
+    metavar="BATCH",
+    shell_complete="complete_batches",
+    help="Stop all tasks of BATCH here.",
 )
-@click.option("-d", "--delete-branch", "with_branch", is_flag=True, help="Delete the branch too; fleet keeps its tip.")
-@click.option("--without-ignored", is_flag=True, help="Do not save files that git ignores.")
-@click.option("--all-projects", is_flag=True, help="Include all repositories, not only the current one.")
-@click.option(
+with_reason = click.option(
     "--reason", default=BY_HAND, show_default=True, metavar="TEXT", help="Record TEXT as the reason in the task."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+with_dry_run = click.option("--dry-run", is_flag=True, help="Show what would happen; change nothing.")
+with_all_projects = click.option(
+    "--all-projects", is_flag=True, help="Include all repositories, not only the current one."
+)
+with_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.command()
+@with_names
+@with_batch
+@with_reason
+@click.option(*("-y", "--yes", "sure"), is_flag=True, help="Do not ask for confirmation.")
+@with_dry_run
+@with_all_projects
+@with_json
+def stop(names: tuple[str, ...], batch: str, reason: str, **given: bool) -> int:
+    """Stop tasks and keep their worktrees. `fleet retry` continues them; `fleet kill` also removes the worktrees.
+
+    NAME is a whole task id, a branch, or a glob over the branches of this repository. Without a terminal, a glob or
+    batch of several tasks needs --yes.
+    """
+    if not names and not batch:
+        raise UsageError("name what to stop, or a batch", hint="`fleet list` shows the agents.")
+    with open_fleet(find()) as fleet:
+        scope = person.scope(all_projects=given["all_projects"])
+        ids, fitting = _meant(fleet, names, batch, scope, keeps=True)
+        if given["dry_run"]:
+            _print_outlook(fleet, ids, keeps=True, as_json=given["as_json"])
+            return 0
+        if fitting and not given["sure"] and not _is_sure(fleet, ids, fitting, keeps=True):
+            return 1
+        stopped = agents.kill(fleet, ids, reason=reason, caller=person.caller(fleet))
+        asked = [each.task.id for each in stopped if each.asked]
+        if here(fleet, [space for key in asked if (space := fleet.store.workspaces.get(key))]):
+            see_to_supervisor(find())
+        left = removal.wait_for_end(fleet, asked, PATIENCE) if asked and holder(fleet.home) else asked
+        views = [_stopped_view(fleet, each.task, is_running=each.task.id in left) for each in stopped]
+    if given["as_json"]:
+        click.echo(encode_printable(views, 2))
+    for task, view in zip([each.task for each in stopped], [] if given["as_json"] else views, strict=False):
+        state = "still ends" if view["running"] else "is closed" if task.status == Status.CLOSED else "stopped"
+        stays = f"; worktree {clean(view['worktree'])} stays" if view["worktree"] else ""
+        click.echo(f"{clean(task.branch) or task.id}: {state}{stays}")
+    return 1 if left else 0
+
+
+def _stopped_view(fleet: Fleet, task: Task, *, is_running: bool) -> dict[str, Any]:
+    space = fleet.store.workspaces.get(task.id)
+    path = None if space is None or space.is_gone else space.path
+    return {"task": task.id, "branch": task.branch or None, "worktree": path, "running": is_running}
+
+
+@click.command()
+@with_names
+@with_batch
+@click.option(*("-y", "--yes", "sure"), former=("-f", "--force"), is_flag=True, help="Do not ask for confirmation.")
+@with_dry_run
+@click.option("-d", "--delete-branch", "with_branch", is_flag=True, help="Delete the branch too; fleet keeps its tip.")
+@click.option("--without-ignored", is_flag=True, help="Do not save files that git ignores.")
+@with_all_projects
+@with_reason
+@with_json
 def kill(names: tuple[str, ...], batch: str, reason: str, **given: bool) -> int:
     """Stop tasks: end running agents and keep waiting tasks from starting. `fleet retry` reopens them.
 
@@ -86,11 +145,11 @@ def kill(names: tuple[str, ...], batch: str, reason: str, **given: bool) -> int:
         raise UsageError("name what to kill, or a batch", hint="`fleet list` shows them.")
     with open_fleet(find()) as fleet:
         ids, fitting = _meant(fleet, names, batch, person.scope(all_projects=given["all_projects"]))
-        if fitting and not given["sure"]:
-            if sys.stdin.isatty():
-                _tell_outlook(fleet, ids, with_branch=given["with_branch"])
-            if not is_sure(fleet, fitting, "stop", "it" if len(ids) == 1 else f"these {len(ids)}"):
-                return 1
+        if given["dry_run"]:
+            _print_outlook(fleet, ids, with_branch=given["with_branch"], as_json=given["as_json"])
+            return 0
+        if fitting and not given["sure"] and not _is_sure(fleet, ids, fitting, with_branch=given["with_branch"]):
+            return 1
         stopped = agents.kill(fleet, ids, reason=reason, caller=person.caller(fleet))
         known = [space for key in ids if (space := fleet.store.workspaces.get(key))]
         spaces = [space for space in known if not space.is_gone or is_elsewhere(fleet, space.host)]
@@ -106,11 +165,25 @@ def kill(names: tuple[str, ...], batch: str, reason: str, **given: bool) -> int:
     return 0 if all(each.removed or each.later for each in gone) else 1
 
 
-def _meant(fleet: Fleet, names: tuple[str, ...], batch: str, scope: NameScope) -> tuple[list[str], list[str]]:
-    """Return all the tasks that are meant, and those of them that only a glob or a batch matches."""
+def _is_sure(
+    fleet: Fleet, ids: list[str], fitting: list[str], *, keeps: bool = False, with_branch: bool = False
+) -> bool:
+    if sys.stdin.isatty():
+        for line in _outlook(fleet, ids, keeps=keeps, with_branch=with_branch):
+            click.echo(line, err=True)
+    return is_sure(fleet, fitting, "stop", "it" if len(ids) == 1 else f"these {len(ids)}")
+
+
+def _meant(
+    fleet: Fleet, names: tuple[str, ...], batch: str, scope: NameScope, *, keeps: bool = False
+) -> tuple[list[str], list[str]]:
+    """Return all the tasks that are meant, and those of them that only a glob or a batch matches.
+
+    A glob matches tasks that can run and, unless their worktrees stay, tasks that have a worktree.
+    """
     exact, fitting = find_exactly(fleet, names, scope=scope)
     left = {task.id for task in fleet.store.tasks.find(agents.STOPPABLE, sort="id")}
-    left |= {space.task_id for space in fleet.store.workspaces.find()}
+    left |= set() if keeps else {space.task_id for space in fleet.store.workspaces.find()}
     fitting = [key for key in fitting if key in left]
     ids = [*exact, *fitting]
     if batch:
@@ -128,21 +201,28 @@ def _meant(fleet: Fleet, names: tuple[str, ...], batch: str, scope: NameScope) -
     return ids, fitting
 
 
-def _tell_outlook(fleet: Fleet, ids: list[str], *, with_branch: bool) -> None:
-    """Show the user what would happen to each task."""
-    tasks = {task.id: task for task in fleet.store.tasks.find(Filter(ids=tuple(ids)), sort="id")}
+def _print_outlook(
+    fleet: Fleet, ids: list[str], *, keeps: bool = False, with_branch: bool = False, as_json: bool
+) -> None:
+    if as_json:
+        tasks = [fleet.store.tasks.get(key) for key in ids]
+        views = [_stopped_view(fleet, task, is_running=task.is_supervised) for task in tasks]
+        click.echo(encode_printable(views, 2))
+        return
+    for line in _outlook(fleet, ids, keeps=keeps, with_branch=with_branch):
+        click.echo(line)
+
+
+def _outlook(fleet: Fleet, ids: list[str], *, keeps: bool, with_branch: bool) -> Iterator[str]:
+    """Yield a line for each task about what would happen to it."""
     for key in ids:
-        click.echo(_outlook(fleet, tasks[key], with_branch=with_branch), err=True)
-
-
-def _outlook(fleet: Fleet, task: Task, *, with_branch: bool) -> str:
-    """Return one line about what would happen to a task."""
-    space = fleet.store.workspaces.get(task.id)
-    parts = [] if task.status == Status.CLOSED else ["its agent ends" if task.is_supervised else "it does not start"]
-    if space is not None and not space.is_gone:
-        parts.append("its worktree is removed, after what only it holds was saved")
-        parts.append("its branch is deleted, its tip is kept" if with_branch else "its branch stays")
-    return f"  {clean(task.branch or task.title)} ({task.id}): {'; '.join(parts)}"
+        task, space = fleet.store.tasks.get(key), fleet.store.workspaces.get(key)
+        ends = "its agent ends" if task.is_supervised else "it does not start"
+        parts = [] if task.status == Status.CLOSED else [ends]
+        if space is not None and not space.is_gone and not keeps:
+            parts.append("its worktree is removed, after what only it holds was saved")
+            parts.append("its branch is deleted, its tip is kept" if with_branch else "its branch stays")
+        yield f"  {clean(task.branch or task.title)} ({task.id}): {'; '.join(parts) or 'nothing changes'}"
 
 
 def _tell(fleet: Fleet, stopped: list[KillResult], gone: list[Removal], reason: str, *, as_json: bool) -> None:

@@ -27,9 +27,10 @@ COMMANDS = {
     "multi": "fleet.cli.creating:multi",
     "list": "fleet.cli.listing:list_agents",
     "kill": "fleet.cli.killing:kill",
+    "stop": "fleet.cli.killing:stop",
 }
 #: What `parse` understands of a declaration.
-KNOWN = {"default", "help", "is_flag", "metavar", "multiple", "nargs", "shell_complete", "show_default"}
+KNOWN = {"default", "former", "help", "is_flag", "metavar", "multiple", "nargs", "shell_complete", "show_default"}
 
 
 class Parameter:
@@ -44,6 +45,11 @@ class Parameter:
         self.is_many = bool(settings.get("multiple")) or settings.get("nargs") == -1
 
     @property
+    def spellings(self) -> tuple[str, ...]:
+        """Return all names, with the former ones that the help does not show."""
+        return (*self.names, *self.settings.get("former", ()))
+
+    @property
     def default(self) -> Any:
         return () if self.is_many else self.settings.get("default", False if self.is_flag else None)
 
@@ -56,7 +62,7 @@ class LazyCommand:
 
     def parse(self, args: list[str]) -> dict[str, Any] | None:
         """Return the values for the function, or None if click has to parse these words."""
-        options = {name: each for each in self.parameters if each.kind == "option" for name in each.names}
+        options = {name: each for each in self.parameters if each.kind == "option" for name in each.spellings}
         values: dict[str, Any] = {each.name: each.default for each in self.parameters}
         words, rest = list[str](), iter(args)
         for word in rest:
@@ -89,6 +95,10 @@ class LazyCommand:
                 from fleet.cli import completion
 
                 settings["shell_complete"] = getattr(completion, source)
+            if "former" in settings:
+                from fleet.cli.options import Option
+
+                settings["cls"] = Option
             made = getattr(click, each.kind)(*each.names, **settings)(made)
         return click.command(self.name)(made)
 

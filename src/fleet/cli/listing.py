@@ -29,6 +29,7 @@ RIGHT = ("CPU", "Memory", "Runtime", "Tokens", "Cost", "Diff")
 
 
 @click.command("list")
+@click.argument("names", metavar="[NAME…]", nargs=-1, shell_complete="complete_names")
 @click.option("-g", "--grouped", is_flag=True, help="Group the agents by batch.")
 @click.option("-a", "--all", "everything", is_flag=True, help="Include agents that ended and whose worktrees are gone.")
 @click.option("-w", "--watch", is_flag=True, help="Refresh every second until you press Ctrl-C.")
@@ -40,8 +41,13 @@ RIGHT = ("CPU", "Memory", "Runtime", "Tokens", "Cost", "Diff")
 )
 @click.option("--wide", is_flag=True, help="Show all columns, even on a narrow screen.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def list_agents(all_projects: bool, repair: bool, watch: bool, everything: bool, **form: bool) -> None:
-    """List the agents of this repository, with their activity, resource usage and size of changes."""
+def list_agents(
+    names: tuple[str, ...], all_projects: bool, repair: bool, watch: bool, everything: bool, **form: bool
+) -> None:
+    """List the agents of this repository, with their activity, resource usage and size of changes.
+
+    With NAME, list only these tasks, branches or globs over branches.
+    """
     scope = person.scope(all_projects=all_projects)
     with open_fleet(find()) as fleet:
         if repair:
@@ -50,7 +56,7 @@ def list_agents(all_projects: bool, repair: bool, watch: bool, everything: bool,
             for line in repair_all(fleet, scope, caller=person.caller(fleet)) or ["nothing to repair"]:
                 click.echo(clean(line), err=True)
         while True:
-            found, unlisted = rows(fleet, scope, everything=everything), strays_unwatched(fleet)
+            found, unlisted = rows(fleet, scope, names, everything=everything), strays_unwatched(fleet)
             if watch and not form["as_json"]:
                 from click import clear  # seldom watched
 

@@ -17,28 +17,30 @@ from fleet.assembly import Fleet, open_fleet, terminal_attach
 from fleet.cli import person
 from fleet.cli.bd.text import clean
 from fleet.cli.bd.text import shown as safe
-from fleet.cli.completion import complete_names
 from fleet.cli.errors import heed_reader
+from fleet.cli.options import complete
 from fleet.cli.steering import arrived
 from fleet.core.errors import FleetError, UsageError
 from fleet.home import find
 
+#: How many lines `logs` shows by default.
+LINES = 50
 PAUSE_SECONDS = 0.3
 #: The pause for another host, which is queried less often.
 FAR_PAUSE_SECONDS = 1.0
 #: How long the delivery of a typed line is watched before events continue.
 TOLD_SECONDS = 2.0
 
-with_name = click.argument("name", metavar="NAME", shell_complete=complete_names)
+with_name = click.argument("name", metavar="NAME", shell_complete=complete("names"))
 
 
 @click.command()
 @with_name
 @click.option(
     "-n",
-    "lines",
+    "--lines",
     type=click.IntRange(min=0),
-    default=50,
+    default=LINES,
     show_default=True,
     metavar="N",
     help="Show the last N lines; 0 shows all.",

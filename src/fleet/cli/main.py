@@ -10,9 +10,9 @@ import sys
 import click
 
 from fleet import __version__
-from fleet.cli.errors import debugging
+from fleet.cli.errors import debugging, trace_programs
 from fleet.cli.lazy_click import LazyCommand
-from fleet.core.errors import UsageError
+from fleet.core.errors import UsageError, closest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "prompt": ("fleet.cli.steering:prompt", "Send a message to an agent, now or for its next run"),
         "answer": ("fleet.cli.questions:answer", "Answer an agent's question and continue its task"),
         "merge": ("fleet.cli.merging:merge", "Verify the work of tasks together and merge it"),
-        "kill": ("fleet.cli.killing:kill", "Stop tasks, then save and remove their worktrees"),
+        "stop": ("fleet.cli.killing:stop", "Stop agents and keep their worktrees"),
     },
     "Start agents": {
         "multi": ("fleet.cli.creating:multi", "Start several agents, each on its own prompt"),
@@ -50,6 +50,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Steer": {
         "interrupt": ("fleet.cli.steering:interrupt", "Interrupt an agent"),
         "retry": ("fleet.cli.stopping:retry", "Reopen blocked or closed tasks"),
+        "kill": ("fleet.cli.killing:kill", "Stop tasks, then save and remove their worktrees"),
         "done": ("fleet.cli.stopping:done", "Close tasks: end their agents and keep their work"),
     },
     "Review and merge": {
@@ -59,6 +60,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "compare": ("fleet.cli.picking:compare", "Compare two branches side by side"),
         "conflicts": ("fleet.cli.conflicts:show_conflicts", "Show which branches conflict, and in which files"),
         "pr": ("fleet.cli.requests:request", "Push a branch and open a pull request"),
+        "cost": ("fleet.cli.stats:show_cost", "Show what agents have cost today and before"),
         "stats": ("fleet.cli.stats:stats", "Show the proven work of each coder, and its cost"),
     },
     "Queue": {
@@ -67,10 +69,11 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "queue": ("fleet.cli.queue:queue", "Show where tasks are stored, or move them"),
     },
     "Supervisor and hosts": {
+        "supervisor": ("fleet.cli.supervisor:supervisor", "Start, stop and watch the supervisor"),
         "run": ("fleet.cli.run:run", "Run the supervisor: claim tasks and start agents"),
         "pause": ("fleet.cli.stopping:pause", "Stop starting agents"),
         "resume": ("fleet.cli.stopping:resume", "Resume starting agents"),
-        "log": ("fleet.cli.task:log", "Print the supervisor's log"),
+        "log": ("fleet.cli.supervisor:log", "Print the supervisor's log"),
         "hosts": ("fleet.cli.hosts:hosts", "Show, drain and restore hosts that share this queue"),
         "accounts": ("fleet.cli.accounts:accounts", "Show coder accounts, their state and their usage"),
         "gc": ("fleet.cli.gc:gc", "Remove old run output, merged worktrees and saved work"),
@@ -195,7 +198,12 @@ def call(args: list[str], name: str = "fleet") -> int:
     if debugging():
         import logging
 
+        from fleet.home import find
+
         logging.basicConfig(stream=sys.stderr, level=logging.DEBUG, format="debug: %(message)s")
+        where = f"home {find().root}, python {sys.version.split()[0]} at {sys.executable}"
+        logging.getLogger(__name__).debug("fleet %s, %s, command %s", __version__, where, args)
+        trace_programs()
     try:
         # `root.main` is not used because it handles broken pipes differently.
         with root.make_context(name, list(args)) as context:
@@ -236,7 +244,7 @@ def _plain(name: str, function: Any) -> click.Command:
 
 
 def _nearest(word: str) -> str:
-    import difflib
+    from fleet.cli.help import MEANT
 
-    close = difflib.get_close_matches(word, COMMANDS, n=1)
-    return f"did you mean `fleet {close[0]}`?" if close else "`fleet --help` lists the commands."
+    meant = MEANT.get(word) or next(iter(closest(word, [*COMMANDS, *ALIASES])), "")
+    return f"did you mean `fleet {meant}`?" if meant else "run `fleet --help` to list the commands"

@@ -12,7 +12,7 @@ from fleet.assembly import Fleet, open_fleet
 from fleet.cli import person
 from fleet.cli.asking import is_sure, see_to_supervisor
 from fleet.cli.bd.text import clean
-from fleet.cli.completion import complete_names
+from fleet.cli.options import complete, with_all_projects, with_json, with_yes
 from fleet.core.errors import UsageError
 from fleet.core.jsontext import encode_printable
 from fleet.home import find
@@ -22,11 +22,12 @@ MOST_LINES, MOST_FILES = 12, 8
 
 
 @click.command()
-@click.argument("names", metavar="NAME…", nargs=-1, shell_complete=complete_names)
+@click.argument("names", metavar="NAME…", nargs=-1, shell_complete=complete("names"))
 @click.option(
     "--into",
     default="",
     metavar="BRANCH",
+    shell_complete=complete("refs"),
     help="Merge into BRANCH. [default: merge.into, or the branch of the main checkout]",
 )
 @click.option(
@@ -52,9 +53,9 @@ MOST_LINES, MOST_FILES = 12, 8
     metavar="SECONDS",
     help="Wait up to SECONDS for another merge to finish.",
 )
-@click.option("--yes", "-y", "sure", is_flag=True, help="Do not ask for confirmation, even for globs and batches.")
-@click.option("--all-projects", is_flag=True, help="Include all repositories, not only the current one.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@with_yes
+@with_all_projects
+@with_json
 def merge(names: tuple[str, ...], sure: bool, all_projects: bool, as_json: bool, **given: Any) -> int:
     """Verify the work of tasks together and merge it. The branches of the tasks stay.
 

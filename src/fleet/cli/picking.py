@@ -21,7 +21,7 @@ from fleet.assembly import Fleet, open_fleet
 from fleet.cli import person
 from fleet.cli.asking import is_sure
 from fleet.cli.bd.text import clean, shown
-from fleet.cli.completion import complete_coders, complete_names
+from fleet.cli.options import complete, with_all_projects, with_json, with_yes
 from fleet.cli.tables import NOTHING, StyledText, cost, differing, duration, show
 from fleet.core.jsontext import encode_printable
 from fleet.core.verification import Verification
@@ -33,7 +33,7 @@ MOST_SHOWN = 12
 
 
 @click.command()
-@click.argument("names", metavar="BATCH|NAME…", nargs=-1, required=True, shell_complete=complete_names)
+@click.argument("names", metavar="BATCH|NAME…", nargs=-1, required=True, shell_complete=complete("names"))
 @click.option(
     "--verify",
     "command",
@@ -41,7 +41,7 @@ MOST_SHOWN = 12
     metavar="CMD",
     help="Verify the results with CMD instead of the project's command.",
 )
-@click.option("--judge", metavar="CODER", shell_complete=complete_coders, help="Let CODER decide ties.")
+@click.option("--judge", metavar="CODER", shell_complete=complete("coders"), help="Let CODER decide ties.")
 @click.option(
     "--seed",
     type=click.IntRange(min=0),
@@ -57,15 +57,15 @@ MOST_SHOWN = 12
     help="Stop the judge after SECONDS.",
 )
 @click.option("--merge", "to_merge", is_flag=True, help="Merge the best result; keep the others under refs/fleet/kept.")
-@click.option("--yes", "-y", "sure", is_flag=True, help="Do not ask for confirmation, even for globs.")
+@with_yes
 @click.option(
     "--jobs",
     type=click.IntRange(min=1, max=64),
     metavar="N",
     help="Verify N results at once. [default: number of CPUs, at least 2]",
 )
-@click.option("--all-projects", is_flag=True, help="Include all repositories, not only the current one.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@with_all_projects
+@with_json
 def pick(names: tuple[str, ...], command: str, **given: Any) -> int:
     """Verify several agents' results of the same task in the same clean conditions, and show the best.
 
@@ -225,11 +225,11 @@ def _tell_taken(taken: KeptWinner) -> None:
 
 
 @click.command()
-@click.argument("one", metavar="NAME", shell_complete=complete_names)
-@click.argument("other", metavar="NAME", shell_complete=complete_names)
+@click.argument("one", metavar="NAME", shell_complete=complete("names"))
+@click.argument("other", metavar="NAME", shell_complete=complete("names"))
 @click.option("--patch", is_flag=True, help="Show differences line by line instead of by file.")
-@click.option("--all-projects", is_flag=True, help="Include all repositories, not only the current one.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@with_all_projects
+@with_json
 def compare(one: str, other: str, patch: bool, all_projects: bool, as_json: bool) -> None:
     """Compare two branches side by side: their findings, changed files and differences."""
     with open_fleet(find()) as fleet:

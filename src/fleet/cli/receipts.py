@@ -12,7 +12,7 @@ from fleet.actions.tasks.rights import refuse_agents
 from fleet.assembly import open_fleet
 from fleet.cli import person
 from fleet.cli.bd.text import clean
-from fleet.cli.completion import complete_names
+from fleet.cli.options import complete
 from fleet.core.finding import Finding
 from fleet.core.jsontext import encode_printable
 from fleet.core.task_status import BY_FINDING
@@ -20,7 +20,7 @@ from fleet.home import find
 
 
 @click.command()
-@click.argument("name", metavar="ID|BRANCH|RUN", shell_complete=complete_names)
+@click.argument("name", metavar="ID|BRANCH|RUN", shell_complete=complete("names"))
 @click.option("--run", "number", type=click.IntRange(min=1), metavar="N", help="Show run N. [default: the last run]")
 @click.option(
     "--check", "to_check", is_flag=True, help="Check the receipt's hashes, chain and file. Exit code 1 if one is wrong."
@@ -42,7 +42,7 @@ def receipt(name: str, number: int | None, to_check: bool, as_json: bool) -> int
 
 
 @click.command()
-@click.argument("names", metavar="NAME…", nargs=-1, required=True, shell_complete=complete_names)
+@click.argument("names", metavar="NAME…", nargs=-1, required=True, shell_complete=complete("names"))
 @click.option("--verify", "command", default="", metavar="CMD", help="Run CMD instead of the project's command.")
 @click.option("--all-projects", is_flag=True, help="Include all repositories, not only the current one.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -7,24 +7,27 @@ from fleet.actions.merge.requests import request as make_request
 from fleet.assembly import open_fleet
 from fleet.cli import person
 from fleet.cli.bd.text import clean, shown
-from fleet.cli.completion import complete_names
+from fleet.cli.options import Option, complete, with_json
 from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
 
 @click.command("pr")
-@click.argument("name", metavar="NAME", shell_complete=complete_names)
+@click.argument("name", metavar="NAME", shell_complete=complete("names"))
 @click.option("--draft", is_flag=True, help="Open the pull request as a draft, even while the agent is working.")
 @click.option(
-    "--base",
+    *("--into", "base"),
+    cls=Option,
+    former=["--base"],
     default="",
     metavar="BRANCH",
-    help="Request a merge into BRANCH. [default: merge.into, or the branch that the work started from]",
+    shell_complete=complete("refs"),
+    help="Merge into BRANCH. [default: merge.into, or the branch that the work started from]",
 )
 @click.option("--remote", default="", metavar="NAME", help="Push to remote NAME. [default: origin, or the only remote]")
 @click.option("--output", is_flag=True, help="Quote the end of the verify command's output.")
 @click.option("--dry-run", is_flag=True, help="Show the text of the pull request; push and open nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@with_json
 def request(name: str, draft: bool, base: str, remote: str, output: bool, dry_run: bool, as_json: bool) -> None:
     """Push the branch of a task and open a pull request with its receipt as the text.
 

@@ -11,6 +11,7 @@ from fleet.actions.tasks.rights import refuse_agents
 from fleet.cli import person
 from fleet.cli.bd.text import clean
 from fleet.cli.foreground import supervise
+from fleet.cli.options import with_coder
 from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
@@ -21,7 +22,7 @@ def with_told(command: Callable[..., Any]) -> Callable[..., Any]:
     Those given to `fleet run` hold for its subcommands.
     """
     options = (
-        click.option("--coder", metavar="CODER", help="Use CODER by default, instead of the coder in the settings."),
+        with_coder("Use CODER by default, instead of the coder in the settings."),
         click.option("--name", metavar="NAME", help="Name this host NAME. [default: the machine's name]"),
         click.option("--labels", metavar="LABEL,…", help="Offer each LABEL to tasks that require it."),
         click.option(
@@ -39,7 +40,7 @@ def with_told(command: Callable[..., Any]) -> Callable[..., Any]:
     def called(**given: Any) -> Any:
         context = click.get_current_context()
         said = {name: given.pop(name) for name in ("coder", "name", "labels", "listen", "slots")}
-        context.obj = (context.obj or {}) | {name: value for name, value in said.items() if value is not None}
+        context.obj = (context.obj or {}) | {name: value for name, value in said.items() if value not in (None, "")}
         return command(told=context.obj, **given)
 
     return functools.reduce(lambda made, option: option(made), reversed(options), called)

@@ -11,6 +11,7 @@ from fleet.assembly import open_fleet
 from fleet.cli import tables
 from fleet.cli.bd.text import clean
 from fleet.cli.errors import heed_reader
+from fleet.cli.options import with_json, with_limit
 from fleet.cli.tables import NOTHING, StyledText, cost, count, duration, instant, percent
 from fleet.core.jsontext import encode_printable
 from fleet.home import find
@@ -27,16 +28,8 @@ NUMBERS = ("Elapsed", "Idle", "Context", "Events", "Tokens", "Cost")
 
 @click.command()
 @click.option("-w", "--watch", is_flag=True, help="Refresh every second until you press Ctrl-C.")
-@click.option(
-    "--limit",
-    "-n",
-    type=click.IntRange(min=0),
-    default=100,
-    show_default=True,
-    metavar="N",
-    help="Show at most N tasks; 0 shows all.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@with_limit("tasks")
+@with_json
 def tasks(watch: bool, limit: int, as_json: bool) -> None:
     """Show running tasks: their time, context, cost, coder and model.
 

@@ -8,7 +8,7 @@ from fleet.actions.tasks import runs as history
 from fleet.assembly import open_fleet
 from fleet.cli import person
 from fleet.cli.bd.text import clean
-from fleet.cli.completion import complete_names
+from fleet.cli.options import complete
 from fleet.cli.tables import NOTHING, StyledText, cost, count, differing, duration, explained, show
 from fleet.core.errors import UsageError
 from fleet.core.jsontext import encode_printable
@@ -18,7 +18,7 @@ COLUMNS = ("Run", "Outcome", "Coder", "Model", "Events", "Tokens", "Cost", "Dura
 
 
 @click.command()
-@click.argument("names", metavar="NAME [NAME]", nargs=-1, required=True, shell_complete=complete_names)
+@click.argument("names", metavar="NAME [NAME]", nargs=-1, required=True, shell_complete=complete("names"))
 @click.option("--compare", type=(int, int), metavar="N M", help="Compare runs N and M of the task side by side.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def runs(names: tuple[str, ...], compare: tuple[int, int] | None, as_json: bool) -> None:

@@ -1,4 +1,6 @@
-"""`fleet stats`: the results of the runs of each coder and model."""
+"""`fleet stats` and `fleet cost`: the results of the runs of each coder and model, and what runs cost."""
+
+from datetime import timedelta
 
 import click
 
@@ -6,8 +8,8 @@ from fleet.actions.proof import stats as counting
 from fleet.actions.proof.stats import CoderStatistics
 from fleet.assembly import open_fleet
 from fleet.cli import tables
-from fleet.cli.completion import complete_coders
-from fleet.cli.tables import NOTHING, cost, duration, explained, percent
+from fleet.cli.options import with_coder, with_json
+from fleet.cli.tables import NOTHING, cost, count, duration, explained, percent
 from fleet.core.finding import FINDINGS, Finding
 from fleet.core.jsontext import encode_printable
 from fleet.core.run import COMPUTED, UNKNOWN
@@ -18,8 +20,8 @@ COLUMNS = ("Coder", "Model", "Tasks", "Runs", "Retries", "Verified", "Rate", "Co
 
 @click.command()
 @click.option("--since", metavar="TIME", help="Count only runs that ended since TIME: 7d, yesterday, 2026-01-15.")
-@click.option("--coder", default="", metavar="CODER", shell_complete=complete_coders, help="Count only runs by CODER.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@with_coder("Count only runs by CODER.")
+@with_json
 def stats(since: str | None, coder: str, as_json: bool) -> None:
     """Show how much work of each coder and model was proven, and what it cost.
 
@@ -66,3 +68,34 @@ def _print(found: list[CoderStatistics]) -> None:
 def _money(row: CoderStatistics, dollars: float | None) -> str:
     """Return an amount, marked if fleet computed a part of it, or if a part is unknown."""
     return cost(dollars, UNKNOWN if row.costed < row.runs else COMPUTED if row.computed else "")
+
+
+@click.command("cost")
+@click.option("--since", metavar="TIME", help="Show only the cost since TIME: 7d, yesterday, 2026-01-15.")
+@with_json
+def show_cost(since: str | None, as_json: bool) -> None:
+    """Show what agents have cost: today, in the last 7 and 30 days, and in total.
+
+    Running agents are included. `fleet stats` shows the cost by coder and model.
+    """
+    with open_fleet(find()) as fleet:
+        now = fleet.store.now().astimezone()
+        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        usual = {
+            "today": midnight,
+            "7 days": now - timedelta(days=7),
+            "30 days": now - timedelta(days=30),
+            "total": None,
+        }
+        found = counting.spending(fleet, {f"since {since}": counting.moment(since, now=now)} if since else usual)
+    if as_json:
+        click.echo(encode_printable([each.view() for each in found], 2))
+        return
+    costs = [cost(each.cost_usd, each.cost_basis) for each in found]
+    rows = [
+        (each.period, spent, count(each.tokens), str(each.runs), str(each.verified))
+        for each, spent in zip(found, costs, strict=True)
+    ]
+    tables.show(("Period", "Cost", "Tokens", "Runs", "Verified"), rows, right=("Cost", "Tokens", "Runs", "Verified"))
+    if marks := explained(costs):
+        click.echo(f"cost: {marks}", err=True)

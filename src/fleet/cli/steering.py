@@ -12,7 +12,7 @@ from fleet.cli import person
 from fleet.cli.asking import see_to_supervisor
 from fleet.cli.bd.session import read_source
 from fleet.cli.bd.text import clean
-from fleet.cli.completion import complete_names
+from fleet.cli.options import complete, with_json
 from fleet.cli.tables import instant
 from fleet.core.jsontext import encode_printable
 from fleet.core.run import Delivery
@@ -31,11 +31,10 @@ with_wait = click.option(
     metavar="SECONDS",
     help="Wait up to SECONDS for the result of the message.",
 )
-with_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.command()
-@click.argument("name", metavar="NAME", shell_complete=complete_names)
+@click.argument("name", metavar="NAME", shell_complete=complete("names"))
 @click.argument("words", metavar="[TEXT]", nargs=-1)
 @with_wait
 @with_json
@@ -56,7 +55,7 @@ def prompt(name: str, words: tuple[str, ...], seconds: float, as_json: bool) -> 
 
 
 @click.command()
-@click.argument("name", metavar="NAME", shell_complete=complete_names)
+@click.argument("name", metavar="NAME", shell_complete=complete("names"))
 @click.argument("words", metavar="[TEXT]", nargs=-1)
 @with_wait
 @with_json

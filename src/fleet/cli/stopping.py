@@ -16,9 +16,9 @@ from fleet.assembly import Fleet, open_fleet
 from fleet.cli import person
 from fleet.cli.asking import is_sure, see_to_supervisor
 from fleet.cli.bd.text import clean
-from fleet.cli.completion import complete_names
+from fleet.cli.options import complete, with_all_projects, with_dry_run, with_yes
 from fleet.core.errors import UsageError
-from fleet.core.task import Task
+from fleet.core.task import Status, Task
 from fleet.core.task_status import derive_status
 from fleet.home import find
 from fleet.supervisor.lock import holder
@@ -28,11 +28,12 @@ TIMED_OUT = 124  # the exit code of timeout(1)
 
 
 @click.command()
-@click.argument("names", metavar="NAME…", nargs=-1, required=True, shell_complete=complete_names)
-def retry(names: tuple[str, ...]) -> None:
+@click.argument("names", metavar="NAME…", nargs=-1, required=True, shell_complete=complete("names"))
+@with_all_projects
+def retry(names: tuple[str, ...], all_projects: bool) -> None:
     """Reopen blocked or closed tasks and reset their retry counters. A glob matches only blocked tasks."""
     with open_fleet(find()) as fleet:
-        ids = find_tasks(fleet, names, among=agents.STUCK, scope=person.scope())
+        ids = find_tasks(fleet, names, among=agents.STUCK, scope=person.scope(all_projects=all_projects))
         for task in agents.retry(fleet, ids, caller=person.caller(fleet)):
             click.echo(f"{task.id}: open")
     if holder(find()) is None:
@@ -40,19 +41,28 @@ def retry(names: tuple[str, ...]) -> None:
 
 
 @click.command()
-@click.argument("names", metavar="NAME…", nargs=-1, required=True, shell_complete=complete_names)
+@click.argument("names", metavar="NAME…", nargs=-1, required=True, shell_complete=complete("names"))
 @click.option(
     "--reason", default="done by hand", show_default=True, metavar="TEXT", help="Record TEXT as the reason in the task."
 )
 @click.option("--no-wait", is_flag=True, help="Return at once, without the result.")
-@click.option("--yes", "-y", "sure", is_flag=True, help="Do not ask for confirmation, even for globs.")
-def done(names: tuple[str, ...], reason: str, no_wait: bool, sure: bool) -> int:
+@with_yes
+@with_dry_run
+@with_all_projects
+def done(names: tuple[str, ...], reason: str, no_wait: bool, sure: bool, dry_run: bool, all_projects: bool) -> int:
     """Close tasks as done, and print the result once their agents have ended.
 
     fleet ends the agents, commits their remaining changes and verifies the work.
     """
     with open_fleet(find()) as fleet:
-        exact, fitting = find_exactly(fleet, names, among=agents.STOPPABLE, scope=person.scope())
+        scope = person.scope(all_projects=all_projects)
+        exact, fitting = find_exactly(fleet, names, among=agents.STOPPABLE, scope=scope)
+        if dry_run:
+            for key in [*exact, *fitting]:
+                task = fleet.store.tasks.get(key)
+                what = "is closed already" if task.status == Status.CLOSED else "would be closed"
+                click.echo(f"{clean(task.branch) or key}: {what}{', and its agent ended' * task.is_supervised}")
+            return 0
         if fitting and not sure and not is_sure(fleet, fitting, "close", shown(fleet, fitting)):
             return 1
         ids = [*exact, *fitting]
@@ -108,7 +118,8 @@ def resume() -> None:
 @click.option(
     "--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop waiting after SECONDS, with exit code 124."
 )
-def wait(names: tuple[str, ...], everything: bool, timeout: float | None) -> int:
+@with_all_projects
+def wait(names: tuple[str, ...], everything: bool, timeout: float | None, all_projects: bool) -> int:
     """Wait until tasks finish.
 
     Exit code 0: all tasks are closed. Exit code 1: some tasks need a person. Exit code 124: the time ran out.
@@ -117,7 +128,8 @@ def wait(names: tuple[str, ...], everything: bool, timeout: float | None) -> int
         raise UsageError("name the tasks to wait for, or say --all", hint="`fleet wait --help` shows how it is used.")
     display = Display()
     with open_fleet(find()) as fleet:
-        tasks = find_tasks(fleet, [name for name in names if not is_workflow(name)], scope=person.scope())
+        scope = person.scope(all_projects=all_projects)
+        tasks = find_tasks(fleet, [name for name in names if not is_workflow(name)], scope=scope)
         stages = [seen.task_id for name in names if is_workflow(name) for seen in flow(fleet, name).stages]
         ids = None if everything else list(dict.fromkeys((*tasks, *stages)))
         progress = wait_for(fleet, ids, timeout=timeout, tell=display.tell)

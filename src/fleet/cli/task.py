@@ -1,11 +1,11 @@
-"""`fleet task` and `fleet log`: print a part of a task's record, or the supervisor's log."""
+"""`fleet task`: print a part of a task's record."""
 
 from collections.abc import Iterable
 
 import click
 
 from fleet.actions.control.fetch import elsewhere_events
-from fleet.actions.control.reading import PARTS, follow, newest_log, part, text_of
+from fleet.actions.control.reading import PARTS, follow, part, text_of
 from fleet.actions.tasks.names import find_task
 from fleet.actions.tasks.runs import task_home
 from fleet.actions.worktrees.agents import running
@@ -13,6 +13,8 @@ from fleet.assembly import Fleet, open_fleet
 from fleet.cli import person
 from fleet.cli.bd.text import clean, shown
 from fleet.cli.errors import heed_reader
+from fleet.cli.options import complete
+from fleet.cli.tasks import show
 from fleet.core.errors import FleetError
 from fleet.home import find
 
@@ -33,12 +35,19 @@ class WithRunning(click.Command):
 
 
 @click.command(cls=WithRunning)
-@click.argument("task_id", metavar="ID")
-@click.argument("what", type=click.Choice(list(PARTS)))
+@click.argument("task_id", metavar="ID", shell_complete=complete("names"))
+@click.argument("what", metavar=f"[{'|'.join(PARTS)}]", type=click.Choice(list(PARTS)), required=False)
 @click.option("-f", "--follow", "to_follow", is_flag=True, help="Continue printing new output until the task finishes.")
 @click.option("-n", "--lines", type=click.IntRange(min=1), metavar="N", help="Print only the last N lines.")
-def task(task_id: str, what: str, to_follow: bool, lines: int | None) -> None:
-    """Print one part of a task's record. If a file is very large, print only its end."""
+@click.pass_context
+def task(context: click.Context, task_id: str, what: str | None, to_follow: bool, lines: int | None) -> None:
+    """Print one part of a task's record. If a file is very large, print only its end.
+
+    Without the name of a part, show the task, as `fleet show ID` does.
+    """
+    if what is None:
+        context.invoke(show, task_id=task_id, as_json=False)
+        return
     with open_fleet(find()) as fleet:
         key = find_task(fleet, task_id, scope=person.scope())
         if (far := elsewhere_events(fleet, key, what)) is not None:
@@ -62,14 +71,3 @@ def write(pieces: Iterable[str]) -> None:
 def _is_over(fleet: Fleet, key: str) -> bool:
     found = fleet.store.tasks.get(key)
     return found.is_at_rest
-
-
-@click.command()
-@click.argument("lines", metavar="[N]", type=click.IntRange(min=1), required=False)
-@click.option("-f", "--follow", "to_follow", is_flag=True, help="Continue printing new output until you press Ctrl-C.")
-def log(lines: int | None, to_follow: bool) -> None:
-    """Print the supervisor's most recent log, or its last N lines."""
-    home = find()
-    home.check()
-    place = newest_log(home)
-    write(follow(place, lambda: False, lines=lines) if to_follow else text_of(place, lines=lines))

@@ -14,6 +14,7 @@ from fleet.cli.bd import main as bd
 from fleet.cli.bd.session import write_json
 from fleet.cli.bd.show import details
 from fleet.cli.bd.text import block, clean
+from fleet.cli.options import with_limit
 from fleet.cli.tables import cost, explained
 from fleet.core.filter import READY
 from fleet.core.host import plain, required, without_pin
@@ -27,15 +28,7 @@ REQUIRES = "fleet.requires"
 
 
 @click.command()
-@click.option(
-    "--limit",
-    "-n",
-    type=click.IntRange(min=0),
-    default=100,
-    show_default=True,
-    metavar="N",
-    help="Show at most N tasks; 0 shows all.",
-)
+@with_limit("tasks")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON in the format of `fleet bd ready --json`.")
 def ready(limit: int, as_json: bool) -> int:
     """List the tasks that can start now, most urgent first."""

@@ -10,6 +10,7 @@ from fleet.actions.control.trust import FileLine, TrustStatus
 from fleet.assembly import open_fleet
 from fleet.cli import person
 from fleet.cli.bd.text import clean
+from fleet.cli.options import with_yes
 from fleet.core.errors import WARNINGS
 from fleet.core.jsontext import encode_printable
 from fleet.home import find
@@ -18,12 +19,12 @@ from fleet.home import find
 @click.command()
 @click.argument("directory", metavar="[DIR]", default=".", type=click.Path(exists=True, file_okay=False))
 @click.option("--show", is_flag=True, help="Show what is trusted and what is not; change nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation; for scripts.")
+@with_yes
 @click.option("--expect", default="", metavar="DIGEST", help="Trust the content only if its digest is DIGEST; for CI.")
 @click.option(
     "--json", "as_json", is_flag=True, help="Print JSON: the state before the change, or the current state with --show."
 )
-def trust(directory: str, show: bool, yes: bool, expect: str, as_json: bool) -> None:
+def trust(directory: str, show: bool, sure: bool, expect: str, as_json: bool) -> None:
     """Allow fleet to run commands that come with a repository.
 
     These are the project's commands, its git hooks and settings, and files from which coders run commands, such as
@@ -38,7 +39,7 @@ def trust(directory: str, show: bool, yes: bool, expect: str, as_json: bool) -> 
         if expect:
             trusting.refuse_unexpected(found, expect)
         if not show:
-            if not (yes or expect) and _is_new(found) and sys.stdin.isatty() and sys.stderr.isatty():
+            if not (sure or expect) and _is_new(found) and sys.stdin.isatty() and sys.stderr.isatty():
                 click.echo("\n".join(_shown(found)), err=True)
                 click.confirm("Trust all of this?", abort=True, err=True)
             trusting.trust(fleet, cwd, found, by=person.name(), caller=person.caller(fleet))

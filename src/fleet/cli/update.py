@@ -10,14 +10,15 @@ from fleet.actions.control import update as updates
 from fleet.actions.tasks.rights import refuse_agents
 from fleet.cli import person
 from fleet.cli.bd.text import clean
+from fleet.cli.options import with_yes
 from fleet.core.errors import FleetError
 from fleet.home import find
 
 
 @click.command()
 @click.option("--check", is_flag=True, help="Show the commands without running them.")
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-def update(check: bool, yes: bool) -> None:
+@with_yes
+def update(check: bool, sure: bool) -> None:
     """Update fleet with the installer that installed it: uv, pipx or pip.
 
     fleet shows the installer's commands, asks, and runs them. If fleet runs from a clone, these commands pull the clone
@@ -33,7 +34,7 @@ def update(check: bool, yes: bool) -> None:
     if check:
         return
     refuse_agents(caller, "update fleet")
-    if not yes:
+    if not sure:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise FleetError("nothing was updated: there is no terminal to ask on", hint="pass --yes.")
         click.confirm("Run this?", abort=True, err=True)

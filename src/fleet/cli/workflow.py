@@ -8,14 +8,13 @@ from fleet.actions.workers import workflow_create
 from fleet.actions.workers.workflows import Flow, meant
 from fleet.cli import person
 from fleet.cli.bd.text import shown
+from fleet.cli.options import with_json
 from fleet.cli.workflow_runs import cancel, cleanup, listed, opened, results, run, status, tell_faults
 from fleet.core.jsontext import encode_printable
 from fleet.core.workflow import Stage, WorkflowPlan
 from fleet.home import find
 from fleet.workflows import templates
 from fleet.workflows.faults import BadWorkflow
-
-with_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group(invoke_without_command=True)

@@ -19,6 +19,7 @@ from fleet.cli.asking import agreed
 from fleet.cli.bd.text import clean, shown
 from fleet.cli.errors import tell
 from fleet.cli.killing import tell_removed
+from fleet.cli.options import Option, complete, with_dry_run, with_json, with_limit, with_yes
 from fleet.core.errors import HomeMissing, UsageError
 from fleet.core.jsontext import encode_printable
 from fleet.home import find
@@ -26,8 +27,6 @@ from fleet.workflows.faults import BadWorkflow
 
 #: The states of a stage that may have had an agent.
 WORKED = (workflows.StageState.DONE, workflows.StageState.FAILED, workflows.StageState.STOPPED)
-
-with_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.command()
@@ -38,7 +37,9 @@ with_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
     "--repo", metavar="DIR", help="Work on the repository checked out in DIR. [default: the current directory]"
 )
-@click.option("--base", metavar="REF", help="Start stages from REF: a branch, tag or commit.")
+@click.option(
+    "--base", metavar="REF", shell_complete=complete("refs"), help="Start stages from REF: a branch, tag or commit."
+)
 @click.option(
     "--wait",
     is_flag=True,
@@ -79,15 +80,23 @@ def run(file: str, prompt: str | None, repo: str | None, base: str | None, wait:
 
 
 @click.command()
-@click.argument("workflow_id", metavar="ID")
+@click.argument("workflow_id", metavar="[ID]", default="")
 @with_json
 def status(workflow_id: str, as_json: bool) -> None:
-    """Show the progress of a workflow by stage."""
+    """Show the progress of a workflow by stage. Without ID, show all that run, or else the newest."""
     with opened() as fleet:
-        found = workflows.meant(fleet, workflow_id)
+        found = [workflows.meant(fleet, workflow_id)] if workflow_id else workflows.current(fleet)
     if as_json:
-        click.echo(encode_printable(found.view(), 2))
+        views = [each.view() for each in found]
+        click.echo(encode_printable(views[0] if workflow_id else views, 2))
         return
+    for each in found:
+        _print(each)
+    if not found:
+        click.echo("no workflows yet: `fleet workflow run FILE` runs one", err=True)
+
+
+def _print(found: Flow) -> None:
     click.echo(_headline(found))
     width = max((len(seen.stage.name) for seen in found.stages), default=0)
     for seen in found.stages:
@@ -96,7 +105,7 @@ def status(workflow_id: str, as_json: bool) -> None:
 
 
 @click.command(name="list")
-@click.option("--limit", type=int, default=25, show_default=True, metavar="N", help="Show at most N workflows.")
+@with_limit("workflows", 25)
 @click.option(
     "--status",
     type=click.Choice(workflows.STATUSES),
@@ -107,7 +116,7 @@ def status(workflow_id: str, as_json: bool) -> None:
 def listed(limit: int, status: tuple[str, ...], as_json: bool) -> None:
     """List workflows, newest first."""
     with opened() as fleet:
-        found = workflows.flows(fleet, status or None, limit=limit)
+        found = workflows.flows(fleet, status or None, limit=limit or workflows.MOST_LISTED)
     if as_json:
         click.echo(encode_printable([flow.view() for flow in found], 2))
         return
@@ -154,14 +163,27 @@ def cancel(workflow_id: str, as_json: bool) -> None:
 
 @click.command()
 @click.argument("workflow_id", metavar="ID")
-@click.option("--branches", is_flag=True, help="Delete the branches too; fleet keeps their tips under a ref.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option(
+    *("-d", "--delete-branch", "branches"),
+    cls=Option,
+    former=["--branches"],
+    is_flag=True,
+    help="Delete the branches too; fleet keeps their tips.",
+)
+@with_yes
+@with_dry_run
 @with_json
-def cleanup(workflow_id: str, branches: bool, yes: bool, as_json: bool) -> int:
+def cleanup(workflow_id: str, branches: bool, sure: bool, dry_run: bool, as_json: bool) -> int:
     """Remove the worktrees of a finished workflow. fleet first saves work that exists only in them."""
     with open_fleet(find()) as fleet:
         found = workflows.flow(fleet, workflow_id)
-        if not yes:
+        if dry_run:
+            left = workflows.worktrees(fleet, found)
+            rows = [{"task": space.task_id, "branch": space.branch, "worktree": space.path} for space in left]
+            lines = [f"would remove {clean(space.branch)}: {clean(space.path)}" for space in left]
+            click.echo(encode_printable(rows, 2) if as_json else "\n".join(lines) or "nothing to remove")
+            return 0
+        if not sure:
             if as_json or not sys.stdin.isatty():
                 raise UsageError("nobody can be asked here", hint="--yes goes ahead.")
             count, key = len(found.stages), found.workflow.id

@@ -13,7 +13,7 @@ from fleet.cli.main import ALIASES, COMMANDS, GROUPS, call, root
 from fleet.core.finding import Finding
 from fleet.core.task_status import BY_FINDING, ResultWord, TaskPhase
 
-DAILY = ["create", "fanout", "status", "list", "attach", "diff", "prompt", "answer", "merge", "kill"]
+DAILY = ["create", "fanout", "status", "list", "attach", "diff", "prompt", "answer", "merge", "stop"]
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
@@ -61,7 +61,7 @@ def test_each_line_of_the_help_is_short_and_begins_with_a_verb() -> None:
 
 
 def test_help_of_each_command_ends_with_two_examples_of_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    for words, _ in [("", root), *commands()]:
+    for words in ["", "bd", *(words for words, _ in commands())]:
         text = printed(capsys, *words.split(), "--help")
         lines = text.rstrip().partition("\nExamples:\n")[2].splitlines()
         assert len(lines) == 2, words
@@ -78,7 +78,44 @@ def test_examples_are_accepted_by_the_commands_they_show() -> None:
 
 
 def test_no_example_is_left_of_a_command_that_is_gone() -> None:
-    assert EXAMPLES.keys() == {"", *(words for words, _ in commands())}
+    assert EXAMPLES.keys() == {"", "bd", *(words for words, _ in commands())}
+
+
+def test_each_option_has_one_short_form_in_all_commands() -> None:
+    short = {
+        "--coder": "-c",
+        "--yes": "-y",
+        "--limit": "-n",
+        "--lines": "-n",
+        "--follow": "-f",
+        "--delete-branch": "-d",
+    }
+    found: dict[str, set[str]] = {}
+    for words, command in commands():
+        for option in command.params:
+            names = option.opts if isinstance(option, click.Option) and not option.hidden else []
+            for name in names:
+                if name in short:
+                    assert short[name] in names, (words, name)
+                found.setdefault(name, set()).add(words)
+    for name in ("--agent", "--force", "--branches"):  # former spellings; `init --force` replaces files
+        assert found.get(name, set()) <= {"init"}, name
+    lists = {
+        "status",
+        "list",
+        "tasks",
+        "questions",
+        "runs",
+        "ready",
+        "hosts",
+        "accounts",
+        "coders",
+        "conflicts",
+        "stats",
+    }
+    assert found["--json"] >= lists | {"cost", "queue", "config", "workflow list", "log", "doctor", "gc"}
+    assert found["--dry-run"] >= {"stop", "kill", "done", "gc", "merge", "pr", "queue migrate", "workflow cleanup"}
+    assert found["--all-projects"] >= {"list", "stop", "kill", "done", "retry", "wait", "merge", "pick", "conflicts"}
 
 
 @pytest.mark.parametrize("topic", TOPICS)

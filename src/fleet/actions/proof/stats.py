@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.core import when
 from fleet.core.errors import BadInput
 from fleet.core.finding import FINDINGS, Finding
 from fleet.core.record import Record
+from fleet.core.run import COMPUTED, REPORTED, UNKNOWN
 from fleet.settings.price_table import described
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from fleet.assembly import Fleet
     from fleet.core.receipt import FindingCount
+    from fleet.core.run import Run
 
 #: A span without a sign. It means that long ago.
 SPAN = re.compile(r"\s*\d{1,5}[hdwmy]\s*", re.IGNORECASE)
@@ -127,6 +129,45 @@ def total(rows: Iterable[CoderStatistics]) -> CoderStatistics:
         added = {name: getattr(sums, name) + getattr(row, name) for name in numbers}
         sums = sums.replace(**added, findings={**sums.findings, **findings})
     return sums
+
+
+class Spending(NamedTuple):
+    """What runs cost in a period, including live runs."""
+
+    period: str
+    since: datetime | None
+    cost_usd: float | None
+    cost_basis: str  # how much of the cost is known: reported, computed or unknown
+    tokens: int
+    runs: int
+    verified: int
+
+    def view(self) -> dict[str, Any]:
+        since = self.since.isoformat(timespec="seconds") if self.since else None
+        return self._asdict() | {"since": since}
+
+
+def spending(fleet: Fleet, periods: Mapping[str, datetime | None]) -> list[Spending]:
+    """Return what runs cost since each of these moments. None means from the beginning."""
+    live = fleet.store.runs.live()
+    return [_spending(fleet, live, period, since) for period, since in periods.items()]
+
+
+def _spending(fleet: Fleet, live: Sequence[Run], period: str, since: datetime | None) -> Spending:
+    counts = fleet.store.receipts.finding_counts(since=since)
+    runs = sum(each.runs for each in counts) + len(live)
+    priced = [run.cost_usd for run in live if run.cost_usd is not None]
+    known = sum(each.costed for each in counts) + len(priced)
+    is_computed = any(each.computed for each in counts) or any(run.prices for run in live)
+    return Spending(
+        period=period,
+        since=since,
+        cost_usd=round(sum(each.cost_usd for each in counts) + sum(priced), 6) if known else None,
+        cost_basis=UNKNOWN if known < runs else COMPUTED if is_computed else REPORTED,
+        tokens=sum(each.tokens for each in counts) + sum(run.tokens for run in live),
+        runs=runs,
+        verified=sum(each.runs for each in counts if each.finding == Finding.VERIFIED),
+    )
 
 
 def prices_in_words() -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fleet.core.run import Run
     from fleet.core.task import Caller, Task
     from fleet.core.workflow import Result, Stage, Workflow, WorkflowPlan
+    from fleet.core.workspace import Workspace
 
 MOST_LISTED, MOST_SHOWN = 1000, 5
 #: How long cleanup waits for a workflow's agents to exit.
@@ -189,6 +190,11 @@ def flows(fleet: Fleet, statuses: Iterable[str] | None = None, *, limit: int = 2
         return list(islice((flow for flow in found if wanted is None or flow.status in wanted), limit))
 
 
+def current(fleet: Fleet) -> list[Flow]:
+    """Return the workflows that are not over, or else the newest workflow."""
+    return [flow for flow in flows(fleet, limit=MOST_LISTED) if not flow.is_over] or flows(fleet, limit=1)
+
+
 def wait(fleet: Fleet, workflow_id: str, *, tell: Callable[[Flow], None]) -> Flow:
     """Wait until a workflow is over or a person must answer. Call `tell` after each look."""
     looked = time.monotonic()
@@ -250,13 +256,19 @@ def cleanup(fleet: Fleet, workflow_id: str, *, with_branches: bool, caller: Call
             f"workflow {workflow_id} is {found.status}: it cannot be cleaned up",
             hint=f"`fleet workflow cancel {workflow_id}`, or wait.",
         )
-    ids = [seen.task_id for seen in found.stages if _has_worktree(fleet, seen)]
+    ids = [space.task_id for space in worktrees(fleet, found)]
     removal.wait_for_end(fleet, ids, END_SECONDS)
     done = removal.remove(fleet, ids, with_branch=with_branches)
     removal.sweep(done, fleet)
     if all(each.removed for each in done):
         fleet.store.workflows.mark_cleaned(workflow_id, fleet.store.now())
     return done
+
+
+def worktrees(fleet: Fleet, found: Flow) -> list[Workspace]:
+    """Return the worktrees of the stages that still exist."""
+    spaces = [fleet.store.workspaces.get(seen.task_id) for seen in found.stages]
+    return [space for space in spaces if space is not None and not space.is_gone]
 
 
 def own(workflow: Workflow, caller: Caller | None, doing: str) -> None:
@@ -266,11 +278,6 @@ def own(workflow: Workflow, caller: Caller | None, doing: str) -> None:
             f"an agent may not {doing} {workflow.id}: {caller.task_id} did not make it",
             hint="that is for a person to do.",
         )
-
-
-def _has_worktree(fleet: Fleet, seen: StageView) -> bool:
-    space = fleet.store.workspaces.get(seen.task_id)
-    return space is not None and not space.is_gone
 
 
 def _goes_on(task: Task | None) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from fleet.actions.tasks.names import find_tasks
 from fleet.core.filter import Filter
 from fleet.core.run import Delivery
 from fleet.core.task import MERGED, WORKTREE
@@ -104,11 +105,16 @@ class AgentRow(NamedTuple):
         }
 
 
-def rows(fleet: Fleet, scope: NameScope, *, everything: bool = False) -> list[AgentRow]:
+def rows(fleet: Fleet, scope: NameScope, names: Sequence[str] = (), *, everything: bool = False) -> list[AgentRow]:
     """Return the agents of a repository, or all, oldest first: running or waiting agents, and those with a worktree.
 
-    With `everything`, include agents that ended and whose worktrees are gone.
+    With `names`, return only these. With `everything`, include agents that ended and whose worktrees are gone.
+    Raises the errors of `find_tasks`.
     """
+    if names:
+        wanted = set(find_tasks(fleet, names, scope=scope))
+        shown = [row for row in rows(fleet, scope, everything=everything) if row.task.id in wanted]
+        return shown or [row for row in rows(fleet, scope, everything=True) if row.task.id in wanted]
     with fleet.store.snapshot():
         spaces = {space.task_id: space for space in fleet.store.workspaces.find()}
         live = {run.task_id: run for run in fleet.store.runs.live()}

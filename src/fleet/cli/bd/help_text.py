@@ -6,6 +6,7 @@ import sys
 
 from fleet.cli.bd.arguments import GLOBAL_FLAGS, table
 from fleet.cli.bd.verbs import VERBS, Verb, find_verb
+from fleet.cli.examples import write_examples
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def show(name: str, rest: list[str]) -> int:
         return show_verb(verb)
     lines = ["bd, beads' command line, on fleet's queue", "", "usage: fleet bd <command> [flags]", "", "commands:"]
     lines += [f"  {verb:<16} {row[4]}" for verb, row in VERBS.items()]
-    lines += ["", "flags of every command:", *_rows(table(GLOBAL_FLAGS))]
+    lines += ["", "flags of every command:", *_rows(table(GLOBAL_FLAGS)), "", write_examples("bd")]
     sys.stdout.write("\n".join(lines) + "\n")
     return 0
 
