@@ -26,7 +26,7 @@ def finished(home: Terminals, *branches: str, prompt: str = "work") -> dict[str,
 
 def collected(home: Terminals, *words: str) -> dict[str, dict[str, Any]]:
     """Return the rows of `fleet gc` about worktrees and saved work, by name."""
-    return {row["name"]: row for row in home.told("gc", *words)["worktrees"]}
+    return {row["name"]: row for row in home.told("gc", "--yes", *words)["worktrees"]}
 
 
 def everything(home: Terminals) -> tuple[Any, ...]:
@@ -60,7 +60,7 @@ def test_gc_removes_a_merged_worktree_and_keeps_an_unmerged_one(home: Terminals)
     assert "merged into main" in planned["merged"]["why"]
     assert everything(home) == before, "a dry run changes nothing"
 
-    out = home.fleet.ok("gc")
+    out = home.fleet.ok("gc", "--yes")
     assert "removed worktree merged" in out and "kept worktree unmerged" in out and "--finished" in out
     (tree,) = home.worktrees()
     assert set(home.listed()) == {"unmerged"} and Path(tree).exists()
@@ -78,7 +78,7 @@ def test_gc_saves_uncommitted_files_of_a_merged_worktree_first(home: Terminals) 
     run_git(home.repo, "merge", "--quiet", "--no-edit", "work")
     (tree,) = home.worktrees()
     Path(tree, "afterwards.txt").write_text("typed by a person\n")
-    (row,) = home.told("gc")["worktrees"]
+    (row,) = home.told("gc", "--yes")["worktrees"]
     assert row["removed"] and home.worktrees() == set()
     for command in row["commands"]:
         home.typed(command)
@@ -101,7 +101,7 @@ def test_gc_removes_the_worktree_of_a_deleted_task_and_keeps_its_work(home: Term
     (tree,) = home.worktrees()
     Path(tree, "left.txt").write_text("left\n")
     home.fleet.ok("bd", "delete", tasks["work"], "--force")
-    (row,) = home.told("gc")["worktrees"]
+    (row,) = home.told("gc", "--yes")["worktrees"]
     assert (row["why"], row["removed"]) == ("its task was deleted", True)
     assert home.worktrees() == set() and home.branches() == {"work"}
     (ref,) = run_git(home.repo, "for-each-ref", "--format=%(refname)", "refs/fleet/saved").splitlines()
@@ -139,7 +139,7 @@ def test_gc_removes_tips_of_deleted_branches_when_they_are_old_enough(home: Term
     age(home, "old", days=91)
     planned = collected(home, "--dry-run")
     assert planned.keys() == {gone["old"]} and planned[gone["old"]]["why"] == "deleted more than 90 days ago"
-    assert f"removed deleted branch {gone['old']}" in home.fleet.ok("gc")
+    assert f"removed deleted branch {gone['old']}" in home.fleet.ok("gc", "--yes")
     left = run_git(home.repo, "for-each-ref", "--format=%(refname)", "refs/fleet/deleted").splitlines()
     assert left == sorted([gone["fresh"], by_hand]) and collected(home) == {}
 

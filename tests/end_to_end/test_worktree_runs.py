@@ -189,7 +189,7 @@ def test_agent_that_tampers_with_git_is_flagged_and_its_commands_never_run(home:
     home.fleet.ok("list")
     home.fleet("create", "next", "--headless", "--prompt", "do: true")
     home.fleet("kill", "work", "--force")
-    home.fleet("gc", "--finished")
+    home.fleet("gc", "--finished", "--yes")
     home.fleet("list", "--repair")
     assert not marker.exists()
     held = run_git(home.repo, "log", "--all", "--format=", "--name-only").splitlines()

@@ -137,6 +137,11 @@ class CollectedData(NamedTuple):
     dry_run: bool
     old: list[Old]
 
+    @property
+    def removes(self) -> bool:
+        """Return True if anything is, or would be, removed."""
+        return bool(self.removed.files) or any(each.goes for each in self.old)
+
     def view(self) -> dict[str, Any]:
         told = {"dry_run": self.dry_run, "raw_days": self.raw_days, "before": self.before.isoformat(timespec="seconds")}
         return told | self.removed.as_dict() | {"worktrees": [each.view() for each in self.old]}
