@@ -7,6 +7,7 @@ import pytest
 
 from builders import a_task
 from live_runs import Records, records
+from repositories import make_repository
 from terminals import Terminals, home
 
 __all__ = ["home", "records"]
@@ -91,7 +92,8 @@ def test_supervisor_commands_do_what_run_does(home: Terminals) -> None:
     assert home.fleet.ok("supervisor", "start").startswith("supervisor started: pid ")
     assert home.told("supervisor", "status")["running"] and home.told("run", "status")["running"]
     assert home.fleet.ok("supervisor", "restart").startswith("supervisor started: pid ")
-    assert "supervisor" in home.fleet.ok("supervisor", "logs", "-n", "20")
+    (home.fleet.home / "logging" / "fleet-2026-01-01.jsonl").write_text("one\ntwo\n")
+    assert home.fleet.ok("supervisor", "logs", "-n", "1") == home.fleet.ok("log", "1")
     assert home.fleet.ok("supervisor", "stop") == "supervisor stopped\n"
 
 
@@ -99,9 +101,9 @@ def test_cost_counts_ended_and_running_agents(queue: Records) -> None:
     from fleet.core.task import Verdict
 
     claim, run = queue.begin("fleet-put-a")
-    queue.end(claim, run, "finished", Verdict(status="closed"), cost_usd=0.5, tokens=100)
+    queue.end(claim, run, "finished", Verdict(status="closed"), cost_usd=0.5, input_tokens=100)
     _, live = queue.begin("fleet-put-b")
-    queue.store.runs.end(live.replace(cost_usd=0.25, tokens=50, ended_at=queue.store.now(), ending="lost"))
+    queue.store.runs.end(live.replace(cost_usd=0.25, input_tokens=50, ended_at=queue.store.now(), ending="lost"))
     rows = {row["period"]: row for row in json.loads(queue.fleet.ok("cost", "--json"))}
     assert list(rows) == ["today", "7 days", "30 days", "total"]
     assert (rows["total"]["cost_usd"], rows["total"]["tokens"], rows["total"]["runs"]) == (0.75, 150, 2)
@@ -151,13 +153,15 @@ def test_no_hint_names_what_was_not_meant(queue: Records, words: str) -> None:
 
 @pytest.mark.parametrize("name", ["FLEET_DEBUG", "AI_FLEET_DEBUG"])
 def test_debugging_names_the_home_and_the_programs_that_start(home: Terminals, name: str) -> None:
-    done = home.fleet("list", **{name: "1"})
-    assert f"home {home.fleet.home}" in done.err
-    assert "debug: start git " in home.fleet("create", "x", "--base", "nope", **{name: "1"}).err
-    assert "debug:" not in home.fleet("list", **{name: "0"}).err
+    home.fleet.env[name] = "1"
+    assert f"home {home.fleet.home}" in home.fleet("list").err
+    assert "debug: start git " in home.fleet("create", "x", "--base", "nope").err
+    home.fleet.env[name] = "0"
+    assert "debug:" not in home.fleet("list").err
 
 
 def test_option_is_not_taken_as_the_name_of_a_model(queue: Records) -> None:
+    queue.fleet.cwd = make_repository(queue.fleet.cwd / "repo")
     for words in ("create x --model --json", "bd create x --model --json", "create x --coder --json"):
         refused = queue.fleet(*words.split())
         assert refused.code in (1, 2) and "--json" in refused.err, refused

@@ -16,7 +16,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "workflow list": ("fleet workflow list", "fleet workflow list --status running"),
     "workflow results": ("fleet workflow results wf_1a2b", "fleet workflow results wf_1a2b --json"),
     "workflow cancel": ("fleet workflow cancel wf_1a2b", "fleet workflow cancel wf_1a2b --json"),
-    "workflow cleanup": ("fleet workflow cleanup wf_1a2b", "fleet workflow cleanup wf_1a2b --branches --yes"),
+    "workflow cleanup": ("fleet workflow cleanup wf_1a2b", "fleet workflow cleanup wf_1a2b --delete-branch --yes"),
     # Watch
     "status": ("fleet status", "fleet status --json | jq -r '.needs_you[].commands[0]'"),
     "list": ("fleet list", "fleet list --watch --all-projects"),
