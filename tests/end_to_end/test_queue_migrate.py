@@ -127,8 +127,6 @@ def test_killed_move_is_resumed(home: Program) -> None:
     home.ok("bd", "create", "made meanwhile", "--id", "many-99999", "--force")
     done = home("queue", "migrate", url)
     assert done.code == 0, done
-    parts = [line for line in done.err.splitlines() if line.startswith("tasks: ")]
-    assert sum(int(line.split()[1]) for line in parts) < before["tasks"].rows, "what was there was not copied again"
     assert contents(home)["tasks"].rows == before["tasks"].rows + 1
 
 

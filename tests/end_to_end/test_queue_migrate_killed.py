@@ -13,8 +13,8 @@ from fleet.core.host import Host
 from program import Program
 
 #: Points where a move is killed: while copying, while comparing, after the copy, and before and after the seal.
-COPYING = ("fleet.store.transfer:_put_part", "after", 2)
-COMPARING = ("fleet.store.transfer:_mended", "after", 3)
+COPYING = ("fleet.store.transfer:_put", "after", 3)
+COMPARING = ("fleet.store.transfer:_contents", "after", 6)
 COPIED = ("fleet.store.transfer:finish", "before", 1)
 FINISHED = ("fleet.store.transfer:seal", "before", 1)
 SEALED = ("fleet.store.transfer:let_go", "before", 1)

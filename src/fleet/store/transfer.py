@@ -1,7 +1,7 @@
 """Copying all rows of one database to another.
 
-Rows are copied in parts, so that a kill loses only one part, and compared at the end. All fleet databases have the same
-tables and columns, as defined by the SQLite migrations.
+A copy that was killed is repeated: tables that are already equal are skipped. All fleet databases have the same tables
+and columns, as defined by the SQLite migrations.
 """
 
 from __future__ import annotations
@@ -88,24 +88,25 @@ def is_sealed(queue: SqlConnection) -> bool:
 
 
 def copy(source: SqlConnection, target: SqlConnection, tell: Callable[[str, int], None]) -> dict[str, Contents]:
-    """Copy all rows, continuing an earlier copy of the same contents. Return what the source has, by table.
+    """Copy each table in which the target differs. Return what the source has, by table.
 
-    A table that changed in the source meanwhile is emptied in the target and copied again. `tell` is called for each
-    part. Hold the source's lock: no one else may write to the source until the end. Raises StoreFault.
+    A repeated call skips the tables that an earlier copy completed. `tell` is called for each part. Hold the source's
+    lock: no one else may write to the source until the end. Raises StoreFault.
     """
-    name, state = name_of(source), state_of(target)
-    if state.get("of") != name:
-        state = {"of": name, "done": [], "after": None}
-    state = {**state, "whole": False}
+    _set(target, STATE, encode({"of": name_of(source), "whole": False}))
     found = {}
     for table in tables():
-        if table.name not in state["done"]:
-            for rows in _parts(source, table, state["after"]):
-                state = {**state, "after": [rows[-1][table.columns.index(key)] for key in table.keys]}
-                _put_part(target, table, rows, state, tell)
-            state = {**state, "done": [*state["done"], table.name], "after": None}
-        # mended at once because later tables refer to its rows
-        found[table.name] = _mended(source, target, table, state, tell)
+        found[table.name] = _contents(source, table)
+        if found[table.name] != _contents(target, table):
+            with target.writing():
+                _empty(target, table)
+            for rows in _parts(source, table):
+                with target.writing():
+                    for row in rows:
+                        _put(target, table, row)
+                tell(table.name, len(rows))
+        if "id" in table.keys and "after_copy" in target.blocks("moving"):
+            _count_on(target, table)
     return found
 
 
@@ -172,49 +173,34 @@ def set_aside(queue: SqlConnection, stamp: str) -> None:
         queue.rows(words.format(stamp=stamp))
 
 
-def _parts(queue: SqlConnection, table: Table, after: list[Any] | None) -> Iterator[list[tuple[Any, ...]]]:
+def _parts(queue: SqlConnection, table: Table) -> Iterator[list[tuple[Any, ...]]]:
     keys = ", ".join(table.keys)
+    slots = ", ".join(f":after{number}" for number in range(len(table.keys)))
+    after: dict[str, Any] = {}
     while True:
-        slots = ", ".join(f":after{number}" for number in range(len(table.keys)))
         words = queue.blocks("moving")["page"].format(
             columns=", ".join(table.columns),
             table=table.name,
             after=f"where ({keys}) > ({slots})" if after else "",
             keys=keys,
         )
-        values = {f"after{number}": value for number, value in enumerate(after or ())}
-        rows = queue.rows(words, values | {"limit": PART})
+        rows = queue.rows(words, after | {"limit": PART})
         if rows:
             yield rows
         if len(rows) < PART:
             return
-        after = [rows[-1][table.columns.index(key)] for key in table.keys]
+        after = {f"after{number}": rows[-1][table.columns.index(key)] for number, key in enumerate(table.keys)}
 
 
 def _contents(queue: SqlConnection, table: Table) -> Contents:
     total, count = 0, 0
-    for rows in _parts(queue, table, None):
+    for rows in _parts(queue, table):
         for row in rows:
             if table.name == "config" and row[0] in LOCAL:
                 continue
             count += 1
             total ^= int.from_bytes(hashlib.sha256(encode(list(map(_plain, row))).encode()).digest(), "big")
     return Contents(count, f"{total:064x}")
-
-
-def _mended(
-    source: SqlConnection, target: SqlConnection, table: Table, state: dict[str, Any], tell: Callable[[str, int], None]
-) -> Contents:
-    """Make a table of the target equal the source's. Return what the source's table holds."""
-    found = _contents(source, table)
-    if found != _contents(target, table):
-        with target.writing():
-            _empty(target, table)
-        for rows in _parts(source, table, None):
-            _put_part(target, table, rows, state, tell)
-    if "id" in table.keys and "after_copy" in target.blocks("moving"):
-        _count_on(target, table)
-    return found
 
 
 def _empty(queue: SqlConnection, table: Table) -> None:
@@ -224,20 +210,6 @@ def _empty(queue: SqlConnection, table: Table) -> None:
         return
     for key in set(_settings(queue)) - set(LOCAL):
         queue.rows(queue.blocks("queries")["unset_config"], {"key": key})
-
-
-def _put_part(
-    target: SqlConnection,
-    table: Table,
-    rows: list[tuple[Any, ...]],
-    state: dict[str, Any],
-    tell: Callable[[str, int], None],
-) -> None:
-    with target.writing():
-        for row in rows:
-            _put(target, table, row)
-        _set(target, STATE, encode(state))
-    tell(table.name, len(rows))
 
 
 def _put(queue: SqlConnection, table: Table, row: tuple[Any, ...]) -> None:
