@@ -8,26 +8,25 @@ or written. Existing files are not changed.
 # ruff: noqa: PTH117, PTH118, PTH207
 from __future__ import annotations
 
-import contextlib
 import glob
 import os
 import stat
 from typing import TYPE_CHECKING
 
 from fleet.core.record import Record
+from fleet.files import open_folder, open_plain
 from fleet.git.process import git
 from fleet.git.worktree_records import read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
+    from typing import BinaryIO
 
 #: A file that claude, codex and others read too, with lines as in .gitignore that name ignored files to copy.
 INCLUDES = ".worktreeinclude"
 LONGEST_FILE = 100 * 1024 * 1024
 MOST_FILES = 50_000
 MOST_BYTES = 2 * 1024**3
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _MAKE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -127,29 +126,28 @@ def _copy(top: str, path: str, name: str) -> int | None:
     *folders, last = name.split("/")
     if ".git" in (part.lower() for part in (*folders, last)):
         raise _Refused("git's own")
-    with _walked(top, folders, make=False) as there:
-        source = _open_regular(there, last)
-        try:
-            with _walked(path, folders, make=True) as here:
-                return _fill(source, here, last)
-        finally:
-            os.close(source)
+    try:
+        with open_folder(top, *folders) as there:
+            source = _open_regular(there, last)
+        with open(source, "rb") as file, open_folder(path, *folders, make=True) as here:  # noqa: PTH123
+            return _fill(file, here, last)
+    except NotADirectoryError as error:
+        raise _Refused(f"{error.filename} is a link or no directory") from error
 
 
 def _open_regular(folder: int, name: str) -> int:
     kind = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
     if not stat.S_ISREG(kind):
         raise _Refused("a link" if stat.S_ISLNK(kind) else "not a regular file")
-    handle = os.open(name, _READ, dir_fd=folder)
-    found = os.fstat(handle)
-    if stat.S_ISREG(found.st_mode) and found.st_size <= LONGEST_FILE:
+    handle = open_plain(name, folder=folder)
+    if os.fstat(handle).st_size <= LONGEST_FILE:
         return handle
     os.close(handle)
     raise _Refused(f"larger than {LONGEST_FILE // 2**20} MB")
 
 
-def _fill(source: int, folder: int, name: str) -> int | None:
-    found = os.fstat(source)
+def _fill(source: BinaryIO, folder: int, name: str) -> int | None:
+    found = os.fstat(source.fileno())
     mode = 0o700 if found.st_mode & 0o100 else 0o600
     try:
         target = os.open(name, _MAKE, mode, dir_fd=folder)
@@ -158,31 +156,11 @@ def _fill(source: int, folder: int, name: str) -> int | None:
     with open(target, "wb") as file:  # noqa: PTH123
         os.fchmod(target, mode)
         left = LONGEST_FILE
-        while left > 0 and (part := os.read(source, min(left, 1 << 20))):
+        while left > 0 and (part := source.read(min(left, 1 << 20))):
             left -= file.write(part)
         file.flush()
         os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
     return found.st_size
-
-
-@contextlib.contextmanager
-def _walked(root: str, folders: Sequence[str], *, make: bool) -> Iterator[int]:
-    """Open the folder at the end of a path without links, and with `make` create missing folders."""
-    handle = os.open(root, _FOLDER)
-    try:
-        for name in folders:
-            if make:
-                with contextlib.suppress(FileExistsError):
-                    os.mkdir(name, 0o700, dir_fd=handle)
-            try:
-                inner = os.open(name, _FOLDER, dir_fd=handle)
-            except NotADirectoryError as error:
-                raise _Refused(f"{name} is a link or no directory") from error
-            os.close(handle)
-            handle = inner
-        yield handle
-    finally:
-        os.close(handle)
 
 
 def _ignored(top: str, lines: Sequence[str]) -> list[str]:
