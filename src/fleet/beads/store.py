@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import os
 from contextlib import nullcontext
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from fleet.beads import folder as beads_folder
@@ -63,6 +62,8 @@ class BeadsStore(Store):
         super().__init__(file, now, search_in(file, now))
         self._committed = SqliteStore(path, now=now)
         self.mirror = Mirror(self, self._committed, file, folder)
+        self.claims = BeadsClaims(file, now, self.tasks, self._search, self._committed, self.mirror)
+        self.config = BeadsConfig(file)
         if make and not os.path.isdir(folder):  # noqa: PTH112
             beads_folder.make(Bd(find_program(os.environ), folder))
         file.watch(self.mirror)
@@ -73,14 +74,6 @@ class BeadsStore(Store):
 
     def confirm(self) -> None:
         self.connection.confirm()
-
-    @cached_property
-    def claims(self) -> BeadsClaims:
-        return BeadsClaims(self.connection, self.now, self.tasks, self._search, self._committed, self.mirror)
-
-    @cached_property
-    def config(self) -> BeadsConfig:
-        return BeadsConfig(self.connection)
 
     def listening(self, call: Callable[[], None]) -> AbstractContextManager[None]:
         return beads_folder.listening(self.mirror.folder, call)

@@ -6,9 +6,9 @@ Each noun has its own port, which is imported on first use.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import cached_property
+from importlib import import_module
 
-from fleet.store.named_sql import Statements
+from fleet.store.named_sql import SqlPort, Statements
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,23 +29,68 @@ if TYPE_CHECKING:
     from fleet.store.sql_connection import Search, SqlConnection
 
 
+SQL = "fleet.store.sql."
+#: The module and class of each port, and what it is given besides the connection.
+PORTS: dict[str, tuple[str, ...]] = {
+    "tasks": (SQL + "tasks", "SqlTasks", "_search"),
+    "edges": (SQL + "tasks", "SqlEdges", "tasks"),
+    "comments": (SQL + "tasks", "SqlComments", "tasks"),
+    "claims": (SQL + "claims", "SqlClaims", "now", "tasks", "_search"),
+    "tokens": (SQL + "messages", "SqlTokens", "now", "tasks"),
+    "config": (__name__, "SqlConfig"),
+    "runs": (SQL + "runs", "SqlRuns", "now", "accounts"),
+    "questions": (SQL + "messages", "SqlQuestions", "now"),
+    "messages": (SQL + "messages", "SqlMessages"),
+    "accounts": (SQL + "accounts", "SqlAccounts"),
+    "receipts": (SQL + "receipts", "SqlReceipts"),
+    "collisions": (SQL + "receipts", "SqlCollisions"),
+    "workflows": (SQL + "workflows", "SqlWorkflows"),
+    "results": (SQL + "workflows", "SqlResults"),
+    "hosts": (SQL + "hosts", "SqlHosts"),
+    "tails": (SQL + "hosts", "SqlTails"),
+    "workspaces": (SQL + "workspaces", "SqlWorkspaces", "now"),
+    "trust": (SQL + "workspaces", "SqlTrust", "now", "_mark"),
+}
+
+
 class Store(ABC):
     """Tasks and their history.
 
     Processes and supervisors may share a store. Each writing method of a port is one transaction, or joins the one that
-    `atomic` opened. Ports are created on first use because `bd` is called hundreds of times and needs only a few of
-    them.
+    `atomic` opened.
     """
+
+    tasks: SqlTasks
+    edges: SqlEdges
+    comments: SqlComments
+    claims: SqlClaims
+    tokens: SqlTokens
+    config: SqlConfig
+    runs: SqlRuns
+    questions: SqlQuestions
+    messages: SqlMessages
+    accounts: SqlAccounts
+    receipts: SqlReceipts
+    collisions: SqlCollisions
+    workflows: SqlWorkflows
+    results: SqlResults
+    hosts: SqlHosts
+    tails: SqlTails
+    workspaces: SqlWorkspaces
+    trust: SqlTrust
 
     is_shared: bool
     """Whether hosts other than this one may use it."""
     now: Clock
     """The only clock that claims are judged by."""
 
-    def __init__(self, connection: SqlConnection, now: Clock, search: Search) -> None:
+    def __init__(
+        self, connection: SqlConnection, now: Clock, search: Search, *, mark: Callable[[], str] | None = None
+    ) -> None:
         self.connection = connection
         self.now = now
         self._search = search
+        self._mark = mark
 
     def close(self) -> None:
         """Close the database. A second call does nothing."""
@@ -83,119 +128,22 @@ class Store(ABC):
     def health(self) -> list[HealthCheck]:
         """Return health checks of this queue. Reads the whole queue, changes nothing and never raises."""
 
-    @cached_property
-    def tasks(self) -> SqlTasks:
-        from fleet.store.sql.tasks import SqlTasks
+    if not TYPE_CHECKING:  # a type checker would allow any name
 
-        return SqlTasks(self.connection, self._search)
-
-    @cached_property
-    def edges(self) -> SqlEdges:
-        from fleet.store.sql.tasks import SqlEdges
-
-        return SqlEdges(self.connection, self.tasks)
-
-    @cached_property
-    def comments(self) -> SqlComments:
-        from fleet.store.sql.tasks import SqlComments
-
-        return SqlComments(self.connection, self.tasks)
-
-    @cached_property
-    def claims(self) -> SqlClaims:
-        from fleet.store.sql.claims import SqlClaims
-
-        return SqlClaims(self.connection, self.now, self.tasks, self._search)
-
-    @cached_property
-    def tokens(self) -> SqlTokens:
-        from fleet.store.sql.messages import SqlTokens
-
-        return SqlTokens(self.connection, self.now, self.tasks)
-
-    @cached_property
-    def config(self) -> SqlConfig:
-        return SqlConfig(self.connection)
-
-    @cached_property
-    def runs(self) -> SqlRuns:
-        from fleet.store.sql.runs import SqlRuns
-
-        return SqlRuns(self.connection, self.now, self.accounts)
-
-    @cached_property
-    def questions(self) -> SqlQuestions:
-        from fleet.store.sql.messages import SqlQuestions
-
-        return SqlQuestions(self.connection, self.now)
-
-    @cached_property
-    def messages(self) -> SqlMessages:
-        from fleet.store.sql.messages import SqlMessages
-
-        return SqlMessages(self.connection)
-
-    @cached_property
-    def accounts(self) -> SqlAccounts:
-        from fleet.store.sql.accounts import SqlAccounts
-
-        return SqlAccounts(self.connection)
-
-    @cached_property
-    def receipts(self) -> SqlReceipts:
-        from fleet.store.sql.receipts import SqlReceipts
-
-        return SqlReceipts(self.connection)
-
-    @cached_property
-    def collisions(self) -> SqlCollisions:
-        from fleet.store.sql.receipts import SqlCollisions
-
-        return SqlCollisions(self.connection)
-
-    @cached_property
-    def workflows(self) -> SqlWorkflows:
-        from fleet.store.sql.workflows import SqlWorkflows
-
-        return SqlWorkflows(self.connection)
-
-    @cached_property
-    def results(self) -> SqlResults:
-        from fleet.store.sql.workflows import SqlResults
-
-        return SqlResults(self.connection)
-
-    @cached_property
-    def hosts(self) -> SqlHosts:
-        from fleet.store.sql.hosts import SqlHosts
-
-        return SqlHosts(self.connection)
-
-    @cached_property
-    def tails(self) -> SqlTails:
-        from fleet.store.sql.hosts import SqlTails
-
-        return SqlTails(self.connection)
-
-    @cached_property
-    def workspaces(self) -> SqlWorkspaces:
-        from fleet.store.sql.workspaces import SqlWorkspaces
-
-        return SqlWorkspaces(self.connection, self.now)
-
-    @cached_property
-    def trust(self) -> SqlTrust:
-        from fleet.store.sql.workspaces import SqlTrust
-
-        return SqlTrust(self.connection, self.now)
+        def __getattr__(self, name):
+            """Import and create a port on its first use: `bd` is called hundreds of times and needs only a few."""
+            if name not in PORTS:
+                raise AttributeError(name)
+            module, kind, *needs = PORTS[name]
+            port = getattr(import_module(module), kind)(self.connection, *(getattr(self, each) for each in needs))
+            setattr(self, name, port)
+            return port
 
 
-class SqlConfig:
+class SqlConfig(SqlPort):
     """The bd settings, one row for each setting that was set."""
 
-    def __init__(self, connection: SqlConnection) -> None:
-        self._db = connection
-        self._sql = Statements(connection, "queries")
+    file = "queries"
 
     def all(self) -> dict[str, str]:
         return dict(self._sql.rows("config"))

@@ -6,7 +6,7 @@ import os.path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, ClassVar
 
     from fleet.store.sql_connection import SqlConnection
 
@@ -67,3 +67,13 @@ class Statements:
     def first(self, block: str, /, **values: Any) -> list[str]:
         """Run one block and return the first column."""
         return [row[0] for row in self._connection.rows(self._blocks[block], values)]
+
+
+class SqlPort:
+    """A port of the store: the statements of one SQL file."""
+
+    file: ClassVar[str]
+
+    def __init__(self, connection: SqlConnection) -> None:
+        self._db = connection
+        self._sql = Statements(connection, self.file)

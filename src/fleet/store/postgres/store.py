@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from contextlib import contextmanager
 from datetime import timedelta
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -29,7 +28,6 @@ from fleet.store.postgres.connection import PostgresConnection
 from fleet.store.postgres.link import in_force
 from fleet.store.sql.claims import SqlClaims, claim_of
 from fleet.store.sql.search import SqlSearch
-from fleet.store.sql.workspaces import SqlTrust
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -80,17 +78,9 @@ class PostgresStore(Store):
     ) -> None:
         server = PostgresConnection(url, patience=lease / 3, make=make, migrate=migrate)
         self._grace = lease if grace is None else grace
-        self._mark = mark
         now = server.clock.now if now is None else now
-        super().__init__(server, now, JudgedSearch(SqlSearch(server, now)))
-
-    @cached_property
-    def claims(self) -> PostgresClaims:
-        return PostgresClaims(self.connection, self.now, self.tasks, self._search, self._may_take)
-
-    @cached_property
-    def trust(self) -> SqlTrust:
-        return SqlTrust(self.connection, self.now, self._mark)
+        super().__init__(server, now, JudgedSearch(SqlSearch(server, now)), mark=mark)
+        self.claims = PostgresClaims(server, now, self.tasks, self._search, self._may_take)
 
     def health(self) -> list[HealthCheck]:
         return health(self.connection)

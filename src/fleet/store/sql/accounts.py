@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fleet.core.clock import to_micros
 from fleet.core.run import Account, AccountTotal, Quota
-from fleet.store.named_sql import Statements
+from fleet.store.named_sql import SqlPort
 from fleet.store.sql.records import record_from, storable, values_of
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from fleet.core.run import Run
-    from fleet.store.sql_connection import SqlConnection
 
 #: Upper bounds of the sums. Agents report these numbers, and a number that is too large must not keep a run from
 #: ending.
@@ -23,12 +22,10 @@ MOST_USD = 1e15
 _DEAREST_RUN = 1e12
 
 
-class SqlAccounts:
+class SqlAccounts(SqlPort):
     """One row for each account, for its totals, and for each window of its quota."""
 
-    def __init__(self, connection: SqlConnection) -> None:
-        self._db = connection
-        self._sql = Statements(connection, "history")
+    file = "history"
 
     def all(self) -> list[Account]:
         return [record_from(Account, row) for row in self._sql.rows("accounts")]

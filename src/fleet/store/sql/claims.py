@@ -6,7 +6,7 @@ from fleet.core import clock
 from fleet.core.errors import ClaimLost
 from fleet.core.filter import Filter, claimable_in
 from fleet.core.task import Claim
-from fleet.store.named_sql import Statements
+from fleet.store.named_sql import SqlPort
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from fleet.store.sql_connection import Search, SqlConnection
 
 
-class SqlClaims:
+class SqlClaims(SqlPort):
     """The claim columns of tasks.
 
     `may_take` returns True if expired claims of other owners may be taken. It is called after the time was read.
     """
+
+    file = "queries"
 
     def __init__(
         self,
@@ -34,8 +36,7 @@ class SqlClaims:
         search: Search,
         may_take: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._db = connection
-        self._sql = Statements(connection, "queries")
+        super().__init__(connection)
         self._now = now
         self._tasks = tasks
         self._search = search

@@ -9,22 +9,18 @@ from fleet.core.clock import from_micros, to_micros
 from fleet.core.host import Host
 from fleet.core.jsontext import decode, encode
 from fleet.core.run import Account
-from fleet.store.named_sql import Statements
+from fleet.store.named_sql import SqlPort
 from fleet.store.sql.records import record_from, storable, values_of
 
 if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    from fleet.store.sql_connection import SqlConnection
 
-
-class SqlHosts:
+class SqlHosts(SqlPort):
     """One row for each host that was seen and not forgotten."""
 
-    def __init__(self, connection: SqlConnection) -> None:
-        self._db = connection
-        self._sql = Statements(connection, "hosts")
+    file = "hosts"
 
     def glance(self, host_id: str, key: str) -> QueueSnapshot:
         """Return what this host needs to look for work, including the queue setting `key`, in one query."""
@@ -61,12 +57,10 @@ class SqlHosts:
             return bool(self._db.changes())
 
 
-class SqlTails:
+class SqlTails(SqlPort):
     """One row for each run that left a tail."""
 
-    def __init__(self, connection: SqlConnection) -> None:
-        self._db = connection
-        self._sql = Statements(connection, "hosts")
+    file = "hosts"
 
     def keep(self, run_id: str, text: str, at: datetime) -> None:
         """Store the last events of a run, for when its host is unreachable. A later call replaces them."""

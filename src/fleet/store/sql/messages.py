@@ -10,7 +10,7 @@ from fleet.core.errors import AlreadyAnswered, QuestionNotFound
 from fleet.core.ids import sha256
 from fleet.core.jsontext import encode
 from fleet.core.run import Message, Question
-from fleet.store.named_sql import Statements
+from fleet.store.named_sql import SqlPort
 from fleet.store.sql.records import record_from, storable, values_of
 from fleet.store.sql.rows import caller_from
 
@@ -26,12 +26,13 @@ if TYPE_CHECKING:
     from fleet.store.sql_connection import SqlConnection
 
 
-class SqlTokens:
+class SqlTokens(SqlPort):
     """One row for each token, by its hash."""
 
+    file = "queries"
+
     def __init__(self, connection: SqlConnection, now: Clock, tasks: SqlTasks) -> None:
-        self._db = connection
-        self._sql = Statements(connection, "queries")
+        super().__init__(connection)
         self._now = now
         self._tasks = tasks
 
@@ -66,12 +67,10 @@ def _hashed(token: str) -> str:
     return sha256(token.encode(errors="surrogateescape"))
 
 
-class SqlMessages:
+class SqlMessages(SqlPort):
     """One row for each message."""
 
-    def __init__(self, connection: SqlConnection) -> None:
-        self._db = connection
-        self._sql = Statements(connection, "history")
+    file = "history"
 
     def add(self, message: Message) -> None:
         """Store a message to a task's agent. A message with a known id changes nothing."""
@@ -103,12 +102,13 @@ class SqlMessages:
         ]
 
 
-class SqlQuestions:
+class SqlQuestions(SqlPort):
     """One row for each question."""
 
+    file = "history"
+
     def __init__(self, connection: SqlConnection, now: Clock) -> None:
-        self._db = connection
-        self._sql = Statements(connection, "history")
+        super().__init__(connection)
         self._now = now
 
     def ask(self, question: Question) -> None:

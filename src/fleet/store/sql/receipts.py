@@ -8,7 +8,7 @@ from fleet.core.clock import to_micros
 from fleet.core.jsontext import decode, encode
 from fleet.core.receipt import FindingCount, Receipt, chained
 from fleet.core.workspace import Collision
-from fleet.store.named_sql import Statements
+from fleet.store.named_sql import SqlPort
 from fleet.store.sql.records import record_from, storable, values_of
 
 if TYPE_CHECKING:
@@ -16,18 +16,14 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    from fleet.store.sql_connection import SqlConnection
-
 
 _BEFORE_ALL = -(2**63)
 
 
-class SqlReceipts:
+class SqlReceipts(SqlPort):
     """One row for each run's receipt."""
 
-    def __init__(self, connection: SqlConnection) -> None:
-        self._db = connection
-        self._sql = Statements(connection, "receipts")
+    file = "receipts"
 
     def keep(self, receipt: Receipt) -> Receipt:
         """Store the receipt of a run as the next in its owner's chain. If the run has a receipt, return that one."""
@@ -59,12 +55,10 @@ class SqlReceipts:
         return [record_from(Receipt, row) for row in self._sql.joined("receipts", condition, **values)]
 
 
-class SqlCollisions:
+class SqlCollisions(SqlPort):
     """One row for each pair of branches that collide."""
 
-    def __init__(self, connection: SqlConnection) -> None:
-        self._db = connection
-        self._sql = Statements(connection, "receipts")
+    file = "receipts"
 
     def find(self, *, common: str | None = None) -> list[Collision]:
         """Return the last seen collisions of one git directory or of all, oldest first."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from fleet.core.clock import to_micros
 from fleet.core.errors import ClaimLost
 from fleet.core.run import Ending, Run
-from fleet.store.named_sql import Statements
+from fleet.store.named_sql import SqlPort
 from fleet.store.sql.records import record_from, values_of
 
 if TYPE_CHECKING:
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 _BEFORE_ALL = -(2**63)
 
 
-class SqlRuns:
+class SqlRuns(SqlPort):
     """One row for each run. What a run consumed is added to its account."""
 
+    file = "history"
+
     def __init__(self, connection: SqlConnection, now: Clock, accounts: SqlAccounts) -> None:
-        self._db = connection
-        self._sql = Statements(connection, "history")
+        super().__init__(connection)
         self._now = now
         self._accounts = accounts
 

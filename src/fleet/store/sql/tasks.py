@@ -6,7 +6,7 @@ from fleet.core import clock, dependency
 from fleet.core.dependency import HARD, SCHEDULING, Tally
 from fleet.core.errors import ClaimLost, CycleRefused, DependencyRefused, TaskExists, TaskNotFound
 from fleet.core.task import RESOLVED
-from fleet.store.named_sql import Statements
+from fleet.store.named_sql import SqlPort
 from fleet.store.sql.rows import comment_from, edge_from, edge_values, task_from, task_values
 
 TYPE_CHECKING = False
@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from fleet.store.sql_connection import Search, SqlConnection
 
 
-class SqlTasks:
+class SqlTasks(SqlPort):
     """One row for each task, and one for each of its labels."""
 
+    file = "queries"
+
     def __init__(self, connection: SqlConnection, search: Search) -> None:
-        self._db = connection
-        self._sql = Statements(connection, "queries")
+        super().__init__(connection)
         self._search = search
 
     def add(self, task: Task) -> None:
@@ -123,12 +124,13 @@ class SqlTasks:
             self._sql.rows("insert_label", task=task.id, label=label)
 
 
-class SqlEdges:
+class SqlEdges(SqlPort):
     """One row for each edge. Each change of an edge recomputes in its transaction which tasks are blocked."""
 
+    file = "queries"
+
     def __init__(self, connection: SqlConnection, tasks: SqlTasks) -> None:
-        self._db = connection
-        self._sql = Statements(connection, "queries")
+        super().__init__(connection)
         self._tasks = tasks
 
     def add(self, edge: Edge, *, check_cycles: bool = True) -> None:
@@ -171,12 +173,13 @@ class SqlEdges:
         return bool(self._sql.rows("reaches", start=start, goal=goal))
 
 
-class SqlComments:
+class SqlComments(SqlPort):
     """One row for each comment."""
 
+    file = "queries"
+
     def __init__(self, connection: SqlConnection, tasks: SqlTasks) -> None:
-        self._db = connection
-        self._sql = Statements(connection, "queries")
+        super().__init__(connection)
         self._tasks = tasks
 
     def add(self, comment: Comment) -> None:

@@ -7,22 +7,18 @@ from typing import TYPE_CHECKING
 from fleet.core.clock import to_micros
 from fleet.core.errors import WorkflowNotFound
 from fleet.core.workflow import Result, StageOf, Workflow
-from fleet.store.named_sql import Statements
+from fleet.store.named_sql import SqlPort
 from fleet.store.sql.records import record_from, storable, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from fleet.store.sql_connection import SqlConnection
 
-
-class SqlWorkflows:
+class SqlWorkflows(SqlPort):
     """One row for each workflow, and one for each of its stages."""
 
-    def __init__(self, connection: SqlConnection) -> None:
-        self._db = connection
-        self._sql = Statements(connection, "flows")
+    file = "flows"
 
     def add(self, workflow: Workflow, stages: Sequence[StageOf]) -> None:
         """Store a new workflow with its stages and their tasks."""
@@ -72,12 +68,10 @@ class SqlWorkflows:
         return next((record_from(StageOf, row) for row in rows), None)
 
 
-class SqlResults:
+class SqlResults(SqlPort):
     """One row for each task's last result."""
 
-    def __init__(self, connection: SqlConnection) -> None:
-        self._db = connection
-        self._sql = Statements(connection, "flows")
+    file = "flows"
 
     def keep(self, result: Result) -> None:
         """Store the result of a task. A later result replaces it."""

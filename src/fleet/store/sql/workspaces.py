@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fleet.core.clock import to_micros
 from fleet.core.errors import BranchTaken, IllegalMove, WorkspaceNotFound
 from fleet.core.workspace import Workspace
-from fleet.store.named_sql import Statements
+from fleet.store.named_sql import SqlPort
 from fleet.store.sql.records import check_text, is_text, record_from, storable, values_of
 
 if TYPE_CHECKING:
@@ -28,12 +28,13 @@ if TYPE_CHECKING:
 _CHANGING = ("base", "base_commit", "made_branch", "ready_at", "saved", "notes")
 
 
-class SqlWorkspaces:
+class SqlWorkspaces(SqlPort):
     """One row for each lease. The indexes on workspaces that are not gone enforce the same rules again."""
 
+    file = "workspaces"
+
     def __init__(self, connection: SqlConnection, now: Clock) -> None:
-        self._db = connection
-        self._sql = Statements(connection, "workspaces")
+        super().__init__(connection)
         self._now = now
 
     def lease(self, workspace: Workspace, *, ports: Ports | None = None) -> Workspace:
@@ -195,15 +196,16 @@ def _with_ports(workspace: Workspace, choose: Ports | None, blocks: Iterable[ran
     return chosen
 
 
-class SqlTrust:
+class SqlTrust(SqlPort):
     """One row for each declaration of trust.
 
     `mark` distinguishes this home from those of other hosts, because trust in a path applies to one disk.
     """
 
+    file = "workspaces"
+
     def __init__(self, connection: SqlConnection, now: Clock, mark: Callable[[], str] | None = None) -> None:
-        self._db = connection
-        self._sql = Statements(connection, "workspaces")
+        super().__init__(connection)
         self._now = now
         self._mark = mark
 
