@@ -16,7 +16,7 @@ from fleet.home import Home
 from fleet.settings import load
 from fleet.supervisor.trust import keep_trusted
 from program import Program, Result
-from repositories import make_repository, run_git
+from repositories import files_below, make_repository, run_git
 
 #: Fails for a tree that has a file with "broken" in its name.
 VERIFY = "ls; ! ls | grep -q broken"
@@ -147,7 +147,7 @@ class Merges:
     def assert_sound(self) -> None:
         """Check that target and checkout are at one commit, that nothing is left over, and that git finds no fault."""
         assert run_git(self.repo, "status", "--porcelain", "--untracked-files=no") == ""
-        assert not list((self.repo / ".git").glob("**/*.lock"))
+        assert not [file for file in files_below(self.repo / ".git") if file.suffix == ".lock"]
         journal = self.fleet.home / "merges"
         assert not journal.exists() or not list(journal.glob("*.json"))
         run_git(self.repo, "fsck", "--strict")

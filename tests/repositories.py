@@ -29,6 +29,11 @@ def run_git(path: Path, *words: str, stdin: bytes = b"", check: bool = True) -> 
     return os.fsdecode(done.stdout).removesuffix("\n")
 
 
+def files_below(folder: Path) -> list[Path]:
+    """Return all files in a folder and below. Unlike glob, pass over folders that are being deleted meanwhile."""
+    return [Path(parent, name) for parent, _, names in os.walk(folder) for name in names]
+
+
 def make_repository(path: Path, files: int = 3) -> Path:
     """Create a repository on branch main with one commit of so many files (file1.txt, file2.txt …)."""
     path.mkdir(parents=True, exist_ok=True)

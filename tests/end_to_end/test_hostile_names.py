@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from program import Program
-from repositories import run_git
+from repositories import files_below, run_git
 from supervised import wait_for
 from terminals import Terminals, home
 
@@ -169,7 +169,7 @@ def test_home_and_repository_work_when_their_names_are_hostile(fleet: Program, t
         assert run_git(Path(made["worktree"]), "branch", "--show-current") == "fix-42"
         home.fleet.ok("kill", "fix-42")
         assert (home.worktrees(), home.sessions()) == (set(), set())
-        assert list(tmp_path.rglob("PWNED")) == []
+        assert [file for file in files_below(tmp_path) if file.name == "PWNED"] == []
     finally:
         home.stop()
 

@@ -3,7 +3,6 @@
 Before the restore, the test discards objects that only reflogs reference, as git does in time.
 """
 
-import os
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from repositories import commit, make_repository, run_git
+from repositories import commit, files_below, make_repository, run_git
 from terminals import Terminals, home
 
 __all__ = ["home"]
@@ -112,13 +111,19 @@ def prepare(repo: Path, leave: Callable[[Path], Work]) -> None:
         hook.chmod(0o755)
 
 
+def _holds(file: Path, text: str) -> bool:
+    """Return True if a file has this text, False if it has another or was deleted meanwhile."""
+    try:
+        return file.read_text() == text
+    except OSError:
+        return False
+
+
 def missing(repo: Path, work: Work) -> list[object]:
     """Return the parts of the work that are neither in a file beside the repository nor on a branch."""
     lost: list[object] = []
     for name, text in work.files:
-        # Unlike glob, walk passes over folders that the kill is still deleting.
-        paths = [Path(folder, name) for folder, _, _ in os.walk(repo.parent)]
-        found = [path for path in paths if path.is_file() and path.read_text() == text]
+        found = any(_holds(file, text) for file in files_below(repo.parent) if str(file).endswith(f"/{name}"))
         lost += [] if found else [(name, text)]
     for branch, tip in work.branches:
         at = run_git(repo, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}", check=False)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from projects import at_work_on, set_up
-from repositories import commit, run_git
+from repositories import commit, files_below, run_git
 from supervised import wait_for
 from terminals import Terminals, home
 
@@ -306,4 +306,4 @@ def test_repair_completes_a_removal_that_was_cut_short_at_any_moment(home: Termi
         refs = run_git(home.repo, "for-each-ref", "--format=%(refname)", "refs/fleet/saved").splitlines()
         kept = {run_git(home.repo, "show", f"{ref}:left.txt", check=False) for ref in refs}
         assert f"left {number}" in kept, home.describe()
-        assert not list((home.repo / ".git").glob("**/*.lock"))
+        assert not [file for file in files_below(home.repo / ".git") if file.suffix == ".lock"]
