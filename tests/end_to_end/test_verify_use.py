@@ -1,5 +1,6 @@
 """Verify commands that need installed dependencies: folders of the worktree, taken read-only, and setup commands."""
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +18,10 @@ from needs import require
 from program import Program
 from receipted import Made
 from repositories import make_repository, run_git
+from supervised import Supervised, home
 from verifications import Project, write
+
+__all__ = ["home"]
 
 #: A program of an installed environment. It reads the project through the path that the installation recorded.
 PROGRAM = '#!/bin/sh\nexec grep -q "a + b" "$(cat {place}/.venv/project)/calc.py"\n'
@@ -177,3 +181,31 @@ def test_pick_says_that_the_command_cannot_run_in_a_clean_checkout(fleet: Progra
     assert "the verify command cannot run in a clean checkout: frobnicate not found" in result.err
     assert "verify.use" in result.err
     assert "/verify-" not in fleet.ok("receipt", "one"), "nothing was found out about the work"
+
+
+def test_work_in_a_worktree_is_verified_with_what_its_setup_installed(home: Supervised) -> None:
+    repo = make_repository(home.fleet.cwd.parent / "repo")
+    home.fleet.cwd = repo
+    install = (
+        "mkdir -p .venv/bin && touch .venv/pyvenv.cfg && printf 'ls demo-*' > .venv/bin/check && chmod +x .venv/bin/*"
+    )
+    (repo / ".fleet").mkdir()
+    (repo / ".fleet" / "config.toml").write_text(
+        f'[setup]\ncommands = ["""{install}"""]\n[verify]\ncommand = "check"\nuse = [".venv"]\n'
+    )
+    (repo / ".git" / "info" / "exclude").write_text(".venv/\n.fleet/\n")
+    home.fleet.ok("trust")
+    home.set("coder=demo")
+    home.start()
+    home.fleet.ok("create", "work", "--headless", "-p", "work")
+    home.fleet.ok("wait", "work", "--timeout", "60")
+    told = json.loads(home.fleet.ok("receipt", "work", "--json"))
+    verify = told["pieces"]["verify"]
+    assert (told["finding"], verify["doubts"], len(verify["used"])) == ("verified", [], 1), told
+    planted = Path(verify["used"][0]) / "bin" / "check"
+    planted.write_text("exit 0\n")
+    result = home.fleet("verify", "work")
+    assert (result.code, result.out) == (
+        1,
+        "work: unverified – .venv changed after the worktree was ready: bin/check\n",
+    )

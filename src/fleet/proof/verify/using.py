@@ -99,7 +99,8 @@ def doubts(used: Sequence[Used], marks: Mapping[str, Any], top: str, had: Collec
         if before is None:
             found.append(f"{shown(each.name)} was not compared with its state before an agent worked beside it")
         elif before[1] != _sum(each.source):
-            names = list(_newer(each.source, before[0])) or ["some of its files"]
+            newer = [os.path.relpath(path, each.source) for path in _newer(each.source, before[0])]
+            names = newer or ["some of its files"]
             found.append(f"{shown(each.name)} changed after the worktree was ready: {some(names, reach.MOST_NAMED)}")
     return tuple(found)
 
