@@ -2,11 +2,8 @@
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
-import socket
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -259,35 +256,3 @@ async def test_other_agents_freeze_when_one_shim_does_not_answer(tmp_path: Path)
         await gone(agent)
     everywhere = {*folders, str(tmp_path / "none")}
     await until(lambda: launcher.freeze(everywhere) == everywhere)  # nothing runs there, so nothing can move
-
-
-def test_shim_of_an_earlier_fleet_is_asked_to_stop_the_process_group(tmp_path: Path) -> None:
-    asked: list[tuple[str, int | None]] = []
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(str(tmp_path / "control"))
-    listener.listen()
-    (tmp_path / "lock").touch()
-
-    def serve() -> None:
-        link, _ = listener.accept()
-        with link, link.makefile("rwb") as lines:
-            lines.write(b'{"version": 1, "state": {}}\n{"grew": [1, 0]}\n')
-            lines.flush()
-            for line in lines:
-                request = json.loads(line)
-                asked.append((request["do"], request.get("number")))
-                known = request["do"] in ("signal", "kill")
-                answer = {"ok": True} if known else {"error": "unknown request"}
-                lines.write(json.dumps({"id": request["id"], **answer}).encode() + b"\n")
-                lines.flush()
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    try:
-        with ShimCall(str(tmp_path)) as call:
-            call.ask("freeze")
-            assert call.is_done(time.monotonic() + 60)
-    finally:
-        thread.join(60)
-        listener.close()
-    assert asked == [("freeze", None), ("signal", signal.SIGSTOP)]

@@ -268,5 +268,5 @@ def test_truncated_journal_is_ignored(tmp_path: Path) -> None:
     for cut in (0, 1, len(text) // 2):
         file.write_text(text[:cut])
         assert entries(place.home) == []
-    file.write_text(json.dumps({"seats": 1}))
+    file.write_text(json.dumps({"token": 1}))
     assert entries(place.home) == []

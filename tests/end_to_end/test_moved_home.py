@@ -61,12 +61,6 @@ def move(home: Terminals, name: str = "moved") -> Path:
     return place
 
 
-def forget_place(home: Terminals) -> None:
-    """Make the database look as if no supervisor of this version had used it."""
-    with closing(sqlite3.connect(home.fleet.home / "fleet.db", isolation_level=None)) as database:
-        assert database.execute("delete from config where key like 'fleet.place%'").rowcount == 1
-
-
 def contents(home: Terminals) -> list[str]:
     """Return the content of both files on the branch and in saved work."""
     refs = run_git(home.repo, "for-each-ref", "--format=%(refname)", "refs/heads/work", "refs/fleet/saved").split()
@@ -135,24 +129,6 @@ def test_killed_relocation_is_finished_by_the_next_command(home: Terminals, kill
     assert EDITED in contents(home) and NEW in contents(home)
 
 
-@pytest.mark.parametrize("first", ["repair", "retry"])
-def test_uncommitted_work_survives_when_the_home_moved_without_a_record_of_its_place(
-    home: Terminals, first: str
-) -> None:
-    """This is a home that moved before a supervisor of this version ran in it."""
-    task, tree = failed_and_edited(home)
-    end_supervisor(home)
-    forget_place(home)
-    moved = move(home) / tree.relative_to(home.fleet.home.with_name("home"))
-    if first == "repair":
-        home.fleet.ok("list", "--repair", "--json")
-        assert home.worktrees() == {str(moved)}
-    again(home)
-    wait_for(lambda: len(home.runs(task)) == 2 and home.runs(task)[1]["ended_at"], "its second run", home.describe)
-    assert home.runs(task)[1]["workspace"] == str(moved) and home.worktrees() == {str(moved)}
-    assert EDITED in contents(home) and NEW in contents(home)
-
-
 def test_kill_saves_uncommitted_work_when_the_home_was_moved(home: Terminals) -> None:
     failed_and_edited(home)
     end_supervisor(home)
@@ -184,23 +160,6 @@ def test_agents_continue_when_the_home_was_moved_under_them(home: Terminals) -> 
     wait_for(lambda: not os.path.lexists(old), "the link to be removed with the last of them", home.describe)
 
 
-def test_agent_in_a_plain_folder_continues_when_the_old_place_was_not_recorded(home: Terminals) -> None:
-    """Only its run shows the earlier place."""
-    go, folder = home.fleet.user / "go", home.fleet.user / "plain"
-    folder.mkdir()
-    steps = orders("touch begun", f"while [ ! -e {go} ]; do sleep 0.1; done", "echo done > new.txt")
-    task = home.told("bd", "create", "plain", "--cwd", str(folder), "-d", steps)["id"]
-    home.fleet.ok("run", "start")
-    wait_for((folder / "begun").exists, "its work", home.describe)
-    end_supervisor(home)
-    forget_place(home)
-    move(home)
-    home.fleet.ok("run", "start")
-    go.touch()
-    home.wait_status(task, "closed")
-    assert [run["ending"] for run in home.runs(task)] == ["finished"]
-
-
 def test_claims_are_taken_back_at_once_when_the_home_was_moved(home: Terminals) -> None:
     """The claims last for ten minutes here, much longer than the test."""
     task, tree = made(home, "touch begun", "sleep 300")
@@ -216,13 +175,10 @@ def test_claims_are_taken_back_at_once_when_the_home_was_moved(home: Terminals) 
     wait_for(lambda: home.runs(task)[0]["ended_at"], "its run to be settled", home.describe)
 
 
-@pytest.mark.parametrize("is_recorded", [True, False])
-def test_copy_of_a_home_is_refused_while_the_original_exists(home: Terminals, is_recorded: bool) -> None:
-    """Both homes would have the same tasks, worktrees and agents. This holds also if the place was never recorded."""
+def test_copy_of_a_home_is_refused_while_the_original_exists(home: Terminals) -> None:
+    """Both homes would have the same tasks, worktrees and agents."""
     _, tree = failed_and_edited(home)
     end_supervisor(home)
-    if not is_recorded:
-        forget_place(home)
     original = home.fleet.home
     copy = original.with_name("copy")
     shutil.copytree(original, copy, symlinks=True, ignore=shutil.ignore_patterns("wake"))

@@ -75,10 +75,7 @@ class ShimAgent:
         return (await self.usage()).cpu_seconds
 
     async def usage(self) -> ResourceUsage:
-        """Return CPU time and memory of its whole tree.
-
-        The memory is None after the end, and for older shims that do not report it.
-        """
+        """Return CPU time and memory of its whole tree. The memory is None after the end."""
         answer = await self._ask("cpu") or {}
         if "cpu" in answer:
             self._cpu_seconds = float(answer["cpu"])
@@ -108,8 +105,6 @@ class ShimAgent:
             answer = await self._ask("thaw") or {}
         else:
             answer = await self._ask("deadline", seconds=seconds, at=machine_seconds()) or {}
-        if "error" in answer:  # a shim of an earlier version, which knows only signals
-            await self.signal(signals.SIGCONT)
         self.is_fenced = answer.get("fenced") is True
         self.frozen_seconds = float(answer.get("frozen", self.frozen_seconds))
         return self.frozen_seconds

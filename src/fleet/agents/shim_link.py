@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 import os
-import signal
 import socket
 import struct
 import sys
@@ -164,7 +163,6 @@ class ShimCall:
         self.folder = folder
         self._link = socket.socket(socket.AF_UNIX)
         self._heard = b""
-        self._asked = 0
         try:
             self._link.setblocking(False)
             with short_name(folder) as name:
@@ -184,19 +182,13 @@ class ShimCall:
         return peer_of(self._link)
 
     def ask(self, what: str, **values: object) -> None:
-        self._asked += 1
-        self._link.sendall(json.dumps({"id": self._asked, "do": what, **values}).encode() + b"\n")
+        """Send a request. Each connection is used for one."""
+        self._link.sendall(json.dumps({"id": 1, "do": what, **values}).encode() + b"\n")
 
     def is_done(self, give_up: float) -> bool:
-        """Return True if the shim confirms the freeze before `give_up`.
-
-        A shim of an earlier version is asked to stop the agent's process group instead.
-        """
+        """Return True if the shim confirms the freeze before `give_up`."""
         try:
             answer = self._answer(give_up)
-            if "error" in answer:
-                self.ask("signal", number=int(signal.SIGSTOP))
-                answer = self._answer(give_up)
         except (OSError, ValueError):
             return False
         return "ok" in answer and not answer.get("moving")
@@ -207,7 +199,7 @@ class ShimCall:
             if found:
                 self._heard = rest
                 said = json.loads(line)
-                if said.get("id") == self._asked:
+                if said.get("id") == 1:
                     return dict(said)
                 continue
             if len(self._heard) > LONGEST_TALK:

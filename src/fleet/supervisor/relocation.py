@@ -50,12 +50,11 @@ def relocate(home: Home, store: Store) -> str:
     """
     pin = pin_of(home)
     found = store.config.all().get(PLACE + pin) if pin else None
-    known = _place_in(found) if found else _place_before(home, store)
-    if known is None or known.real == os.path.realpath(home.root):
+    if found is None or _place_in(found).real == os.path.realpath(home.root):
         return ""
     if holder(home) is not None:
         hint = "`fleet run restart` has it go on from here."
-        raise IllegalMove(f"the home was moved from {known.root} while its supervisor runs", hint=hint)
+        raise IllegalMove(f"the home was moved from {_place_in(found).root} while its supervisor runs", hint=hint)
     return take_place(home, store, owner_of(home, settings_here(home)))
 
 
@@ -69,10 +68,10 @@ def take_place(home: Home, store: Store, owner: str) -> str:
     key = PLACE + pin_here(home)
     found = store.config.all().get(key)
     place = HomePlace(root=home.root, real=os.path.realpath(home.root), owner=owner)
-    known = _place_in(found) if found else _place_before(home, store)
-    if known is None:
+    if found is None:
         store.config.set(key, encode(place.as_dict()))
         return ""
+    known = _place_in(found)
     if known.real == place.real:
         place = place.replace(root=known.root, links=known.links)
     else:
@@ -102,33 +101,6 @@ def take_place(home: Home, store: Store, owner: str) -> str:
 def _place_in(text: str) -> HomePlace:
     said = decode(text)
     return HomePlace(**{**said, "links": tuple(said["links"])})
-
-
-def _place_before(home: Home, store: Store) -> HomePlace | None:
-    """Return the old place of a home that was moved or copied with a fleet version that did not record places.
-
-    Its worktrees or live runs are recorded at the old place. Either they exist only here, or the old place is the same
-    home.
-    """
-    settings = settings_here(home)
-
-    def place(root: str) -> HomePlace:
-        return HomePlace(root=root, real=os.path.realpath(root), owner=owner_of(Home(root), settings))
-
-    for space in store.workspaces.find():
-        root, found, rest = space.path.partition("/worktrees/")
-        while found:
-            moved = not os.path.lexists(space.path) and os.path.isdir(home.worktree(rest))  # noqa: PTH112
-            if moved or _is_same(home, root):
-                return place(root)
-            more, found, rest = rest.partition("/worktrees/")
-            root = f"{root}/worktrees/{more}"
-    for run in store.runs.live():
-        if run.home and run.owner == place(run.home).owner:
-            moved = not os.path.lexists(run.home) and os.path.isdir(home.task(run.task_id))  # noqa: PTH112
-            if moved or _is_same(home, run.home):
-                return place(run.home)
-    return None
 
 
 def _is_same(home: Home, root: str) -> bool:

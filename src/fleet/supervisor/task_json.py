@@ -38,30 +38,18 @@ def parse_edits(data: bytes) -> dict[str, str]:
     """Return the fields of a `task.json` that differ from what fleet wrote. Raises ValueError, BadInput."""
     try:
         told = json.loads(data.decode("utf-8"))
-        marks = _marks(told.get(MARKS))
-        named = {name: "" if told[name] is None else told[name] for name in EDITABLE if name in told}
-        return {name: _checked(name, value) for name, value in named.items() if not _is_written(value, marks.get(name))}
+        marks = str(told.get(MARKS) or "").split()
+        named = {name: _checked(name, "" if told[name] is None else told[name]) for name in EDITABLE if name in told}
+        return {name: value for name, value in named.items() if f"{name}={_mark(value)}" not in marks}
     except (TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"it does not hold a task: {error}") from error
-
-
-def _marks(told: Any) -> dict[str, Any]:
-    """Return the mark of each field. Earlier versions wrote an object."""
-    if isinstance(told, str):
-        return dict(word.split("=", 1) for word in told.split() if "=" in word)
-    return told or {}
-
-
-def _is_written(value: Any, mark: Any) -> bool:
-    """Return True if fleet wrote this value. Earlier versions wrote the value itself as the mark."""
-    return bool(value == (mark or "")) or (isinstance(value, str) and _mark(value) == mark)
 
 
 def _mark(value: str) -> str:
     return sha256(value.encode("utf-8", "replace"))[:16]
 
 
-def _checked(name: str, value: Any) -> str:
+def _checked(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise ValueError(f"its {name} is not text")
     checks.line(name, value, longest=4096)

@@ -89,12 +89,6 @@ def test_manually_written_task_json_counts_as_changed(folder: TaskFolder) -> Non
     assert folder.read_task_json() == Edits({"cwd": "/mine", "coder": "codex"})
 
 
-def test_task_json_of_an_earlier_fleet_shows_only_manual_changes(folder: TaskFolder) -> None:
-    written = {"cwd": "/mine", "coder": "codex", "model": ""}
-    Path(folder.path, "task.json").write_text(json.dumps({**written, "model": "o3", "as_written": written}))
-    assert folder.read_task_json() == Edits({"model": "o3"})
-
-
 @pytest.mark.parametrize(
     "text",
     ["", "{", "[]", '"x"', '{"cwd": 5}', '{"cwd": "here"}', '{"coder": "a\\nb"}', "[" * 100_000, '{"as_written": 3}'],

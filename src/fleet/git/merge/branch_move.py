@@ -246,7 +246,6 @@ def _update(view: View, lines: list[str]) -> None:
 def _read(path: str) -> BranchMove | None:
     try:
         told = json.loads(read_plain(path, LONGEST))
-        told.pop("seats", None)  # written by an older fleet
         return BranchMove(**told | {"landing": tuple(told["landing"])})
     except (ValueError, TypeError, KeyError, AttributeError):
         return None  # incomplete, so nothing was done yet

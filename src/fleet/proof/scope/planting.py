@@ -13,7 +13,7 @@ import os
 import re
 import tempfile
 import zlib
-from base64 import b64decode, b64encode, b85decode
+from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
@@ -56,8 +56,6 @@ KEPT = "refs/fleet/planted"
 FLEET = "<fleet@localhost>"
 #: Longer marks are not from fleet.
 MOST_MARK = 1 << 22
-#: Prefix of a mark. A mark without it is from an older fleet and in base 85, which takes Python ten times as long.
-PACKED = "64:"
 
 
 def mark(view: View) -> str:
@@ -66,15 +64,14 @@ def mark(view: View) -> str:
     The mark is packed because it is written with each look at a run.
     """
     told = encode({"refs": _refs(view), "inside": dict(_inside(view))})
-    return PACKED + b64encode(zlib.compress(told.encode("utf-8", "surrogatepass"))).decode()
+    return b64encode(zlib.compress(told.encode("utf-8", "surrogatepass"))).decode()
 
 
 def _unpacked(mark: object) -> dict[str, Any]:
     if not isinstance(mark, str):
         return {}
     try:
-        packed = b64decode(mark[len(PACKED) :]) if mark.startswith(PACKED) else b85decode(mark)
-        told = decode(zlib.decompressobj().decompress(packed, MOST_MARK).decode("utf-8", "surrogatepass"))
+        told = decode(zlib.decompressobj().decompress(b64decode(mark), MOST_MARK).decode("utf-8", "surrogatepass"))
     except (ValueError, zlib.error):
         return {}
     return told if isinstance(told, dict) else {}

@@ -3,17 +3,16 @@
 import json
 import os
 import shutil
-from base64 import b64decode, b85encode
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from fleet.core.jsontext import decode, encode
+from fleet.core.jsontext import decode
 from fleet.git.repository import find_repository
 from fleet.git.view import View
 from fleet.home import Home
-from fleet.proof.scope import planting, primary
+from fleet.proof.scope import primary
 from repositories import commit, make_repository, run_git
 from workplaces import Place
 
@@ -88,16 +87,6 @@ def test_same_index_differs_from_another_commit(place: Place) -> None:
     assert decode(primary.mark(place.view))["files"] == {}
     run_git(place.top, "reset", "-q", "--soft", "HEAD~1")
     assert list(decode(primary.mark(place.view))["files"]) == ["file1.txt"]
-
-
-def test_mark_of_an_older_fleet_is_read(place: Place) -> None:
-    before = primary.mark(place.view)
-    planted = decode(before)["planting"].removeprefix(planting.PACKED)
-    older = encode(decode(before) | {"planting": b85encode(b64decode(planted)).decode()})
-    run_git(place.top, "update-ref", "refs/replace/" + place.base, place.base)
-    said = primary.since(place.home, place.view, before, "own")
-    assert len(said) == 1 and "refs/replace/" in said[0]
-    assert primary.since(place.home, place.view, older, "own") == said
 
 
 HARMLESS: list[tuple[str, Callable[[Path], object]]] = [
