@@ -117,8 +117,6 @@ class Coder:
     tells_tokens: bool = True
     tells_cost: bool = False
     tells_context: bool = False
-    #: The session's file shows the end of a turn. If False, only a READY screen does.
-    tells_turns: bool = True
     #: The session's file reports the cost if the stream does.
     session_tells_cost: bool = True
     #: Model aliases. The program reports the full name when it starts. "" means that no model was named.

@@ -137,7 +137,6 @@ class GeminiCoder(Coder):
     stop_steps = (signal.SIGTERM, signal.SIGTERM)  # it ignores SIGINT
     steering = RESUME
     resumes = SAME_CWD
-    tells_turns = False
     #: Not all of GEMINI_*: gemini and its editors pass some to their tools, and fleet may be such a tool.
     reads_env = (
         *("GOOGLE_*", "GEMINI_API_KEY*", "GEMINI_MODEL", "GEMINI_SYSTEM_MD", "GEMINI_SANDBOX*", "GEMINI_TELEMETRY_*"),
