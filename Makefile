@@ -19,14 +19,14 @@ PROGRAMS = git tmux faketime nodejs npm postgres gcc ip setpriv systemd-analyze 
 .DEFAULT_GOAL := help
 .PHONY: demo test check bench soak docs picture lock clean help venv programs
 
-demo: venv  ## run the main job end to end, in a home of its own
+demo: venv  ## run the main job end to end, in a separate home
 	@$(BIN)/python tools/demo.py
 
 test: BD = v1.3.0  # `make soak` needs every version
 test: venv programs  ## run every test; says at the end what was not exercised
 	$(FOUND) $(PYTEST) -n $(WORKERS) --dist worksteal --durations 10 --durations-min 5 $(ARGS)
 
-check: venv  ## format, lint, types, layers: what must hold before a commit
+check: venv  ## format, lint, types, layers, texts: what must hold before a commit
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict src tests tools

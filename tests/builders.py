@@ -44,7 +44,6 @@ def an_edge(task: Task | str, needs: Task | str, type: str = BLOCKS, **changes: 
 
 
 def a_comment(task: Task | str, **changes: Any) -> Comment:
-    """Return a comment on a task."""
     number = next(_numbers)
     given = {"id": f"comment-{number:06}", "author": "ada", "text": "well", "created_at": NOON}
     return Comment(**{"task_id": _id(task), **given, **changes})

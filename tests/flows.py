@@ -41,7 +41,6 @@ def faults_of(*stages: Any, **more: Any) -> list[Fault]:
 
 
 def plan_in_file(folder: Path, name: str, text: str | bytes) -> WorkflowPlan:
-    """Return the plan of a file with this text."""
     path = folder / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return plan_from_file(str(path), known=KnownNames(CODERS.__contains__))

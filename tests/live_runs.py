@@ -41,7 +41,6 @@ class Records:
         return claim
 
     def begin(self, task_id: str, **said: Any) -> tuple[Claim, Run]:
-        """Claim a task and begin a run of it."""
         claim = self.claim(task_id)
         given = {"coder": "demo", "model": "", "started_at": self.store.now(), **said}
         begun = self.store.runs.begin(

@@ -134,8 +134,7 @@ def begin_ids_with(fleet: Program, prefix: str) -> None:
 
 
 def change(fleet: Program, queue: str) -> None:
-    """Change the queue as people do between two attempts: tasks, labels, edges and comments; also a task with an early
-    id."""
+    """Change tasks, labels, edges and comments between two attempts, and add a task with an early id."""
     with open_fleet(home_of(fleet), queue=queue) as opened, opened.store.atomic():
         change_in(opened)
 

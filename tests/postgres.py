@@ -54,7 +54,6 @@ class Server:
         self.start()
 
     def url(self, database: str = "postgres") -> str:
-        """Return the URL of a database."""
         where = f"127.0.0.1:{self.port}/{database}" if self.host == "127.0.0.1" else f"/{database}?host={self.host}"
         return f"postgresql://fleet@{where}"
 

@@ -29,7 +29,6 @@ class SharedHome(Supervised):
 
 
 def with_password(url: str) -> str:
-    """Return the URL with a password."""
     return url.replace("fleet@", f"fleet:{PASSWORD}@")
 
 

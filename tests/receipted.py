@@ -1,5 +1,4 @@
-"""Homes with ended runs and their receipts on record, as a supervisor leaves them, for tests of commands that read
-them."""
+"""Homes with ended runs and recorded receipts, for tests of commands that read them."""
 
 import json
 from datetime import datetime
@@ -90,7 +89,7 @@ def ended(
     ends: datetime = begun.started_at + took
     over = begun.replace(ending=Ending.FINISHED, ended_at=ends, finding=finding)
     with store.atomic():
-        body = drafted(finding, ("`make test` ended with 0 at its branch's tip",), told or pieces())
+        body = drafted(finding, ("`make test` exited with 0 at the tip of its branch",), told or pieces())
         names = {"run_id": begun.id, "task_id": task.id, "owner": owner, "coder": over.coder, "model": over.model}
         kept = store.receipts.keep(Receipt(**names, finding=finding, made_at=ends, body=body))
         over = over.replace(receipt=kept.hash)
@@ -148,5 +147,4 @@ class Made:
         return dict(line.split(" ") for line in told.splitlines())
 
     def tip(self, branch: str) -> str:
-        """Return the tip of a branch."""
         return run_git(self.repo, "rev-parse", f"refs/heads/{branch}")

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     Situation = Callable[["Scene"], None]
 
 SAID = {
-    "failed_verify": "its work does not pass, tried twice: `make test` ended with exit code 1",
-    "fabricated": "what it claims is not so, the second time: it claims files that are not there: a.py",
-    "no_changes": "it says it is done, and changed nothing: nothing differs from its base",
-    "out_of_scope": "it touched what is not its to touch: it wrote /etc/hosts",
+    "failed_verify": "its work fails verification, tried twice: `make test` ended with exit code 1",
+    "fabricated": "its claims are false, the second time: it claims files that do not exist: a.py",
+    "no_changes": "the agent reports success but changed nothing: no change from its base",
+    "out_of_scope": "it changed files outside its scope: it wrote /etc/hosts",
 }
 TIP, OTHER_TIP = "a" * 40, "b" * 40
 
@@ -206,7 +206,7 @@ def agents_at_work(scene: Scene) -> None:
 
 @situation(("question", "a"))
 def a_question_in_the_file(scene: Scene) -> None:
-    scene.ask(scene.end("a", blocked("the agent asks a person")), "red or blue?")
+    scene.ask(scene.end("a", blocked("the agent asked a question")), "red or blue?")
 
 
 @situation(("question", "a"))
@@ -229,7 +229,7 @@ def a_dialog_at_a_terminal(scene: Scene) -> None:
 
 @situation(("blocked", "a"))
 def a_task_that_failed_too_often(scene: Scene) -> None:
-    scene.end("a", blocked("failed 3 times; the last time: the agent ended with exit code 1", "incomplete"))
+    scene.end("a", blocked("failed 3 times; last: the agent ended with exit code 1", "incomplete"))
 
 
 @situation(("untrusted", "a"))

@@ -100,6 +100,26 @@ OF_LATER = (
     *("fleet.supervisor.run.end", "fleet.proof.verify.commit", "fleet.proof.scope.lookout"),
 )
 
+# Words that hide the actor, and metaphors, with the plain words for them; then talk about our own process.
+PHRASES = {
+    r"(is|are) there already": "already exists",
+    r"(is|are) the (most|least)\b(?! \w)": "the maximum is, the minimum is",
+    r"unless said": "default: X",
+    r"\b(nobody|somebody|whoever)\b": "no user, a person, the owner …",
+    r"\b(lies|stands) (at|in)\b": "is in",
+    r"\b(go|goes|gone|going|went) on with\b": "continues with",
+    r"\b(anew|afresh)\b": "again, from scratch",
+    r"\bof (its|their|your|his) own\b(?! [a-z])": "its own, separate",
+    r"\b(done|closed|written) by hand\b": "manually",
+    r"\bby (itself|themselves)\b": "automatically",
+    r"\b(is|are) over\b": "has finished",
+    r"\b(is|are) away\b": "is unreachable",
+    r"\bmend(s|ed|ing)?\b": "repair",
+    r"\ball the same\b|\bin the midst\b|\bcame of (it|them)\b": "anyway, in the middle, resulted from",
+    r"\b(behaviour|licence|recognise)": "American spelling",
+    r"\b(issue|seed|defect)s? [0-9]+|\bbeing built\b": "nothing: readers do not know our process",
+}
+
 SQL = re.compile(r"\s*(select|insert|update|delete|create)\s", re.IGNORECASE)
 
 
@@ -216,6 +236,20 @@ def test_imports_are_absolute_and_at_the_top() -> None:
 
 def test_every_module_has_a_docstring() -> None:
     check_every_module(lambda module: not ast.get_docstring(module.tree), "no docstring")
+
+
+def test_texts_use_plain_words() -> None:
+    root = SRC.parent
+    globs = ("*.md", "docs/**/*.md", "src/**/*.py", "src/**/*.md", "src/**/*.toml", "tools/*.py", "deploy/**/*.*")
+    found = []
+    for file in sorted(file for pattern in globs for file in root.glob(pattern)):
+        text = file.read_text("utf-8")
+        found += [
+            f"{file.relative_to(root)}:{text.count(chr(10), 0, match.start()) + 1}: {match[0]!r}: write {plain}"
+            for phrase, plain in PHRASES.items()
+            for match in re.finditer(phrase, text, re.IGNORECASE)
+        ]
+    assert not found, "\n".join(found)
 
 
 PATHS_OF_A_HOME = {*vars(FleetHome("/home"))}

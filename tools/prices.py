@@ -87,7 +87,7 @@ def at(unit: Any, size: int) -> float | None:
 
 
 def rule(clause: Any) -> list[Any]:
-    """Return the rule that recognizes a model, as lists: ["=", name], ["|", rule, rule] …"""
+    """Return the rule that recognizes a model, as lists: ["=", name], ["|", rule, rule] and so on."""
     for name, sign in (("or_", "|"), ("and_", "&")):
         if hasattr(clause, name):
             return [sign, *map(rule, getattr(clause, name))]

@@ -116,8 +116,12 @@ def way_back(home: Home) -> str:
 
     kept, path = rescued(home), home.database
     logs = " ".join(quoted(path + end) for end in ("-wal", "-shm"))  # SQLite would use a remaining log for the copy
-    back = f"put it back: `rm -f {logs} && mv {quoted(kept[-1])} {quoted(path)}`" if kept else "put the file back"
-    return f"{back}; or restore a backup: `fleet restore FILE`."
+    back = (
+        f"run `rm -f {logs} && mv {quoted(kept[-1])} {quoted(path)}` to put the file back"
+        if kept
+        else "put the file back"
+    )
+    return f"{back}, or run `fleet restore FILE` to restore a backup"
 
 
 def take_in_log(fleet: Fleet) -> bool:
@@ -157,10 +161,10 @@ def _refuse_other(home: Home) -> None:
         return
     found = FileId(home.database)
     found.hold_log()
-    what = "replaced" if note["database"] != str(found) else "parted from its log"
+    what = "replaced" if note["database"] != str(found) else "separated from its log"
     if what == "replaced" or note.get("log", found.log) != found.log:
-        fact = f"the database {home.database} was {what}; its supervisor (pid {note.get('pid')}) works on another"
-        raise DatabaseRefused(fact, hint="the supervisor stops in a moment; then put the right file back.")
+        fact = f"the database {home.database} was {what}; its supervisor (pid {note.get('pid')}) uses another file"
+        raise DatabaseRefused(fact, hint="wait until the supervisor has stopped, then put the right file back")
 
 
 def copy_embedded(home: Home, target: str) -> None:
@@ -250,7 +254,7 @@ def open_shared(home: Home, choice: QueueChoice, *, make: bool, migrate: bool) -
     try:
         from fleet.store.postgres.store import PostgresStore
     except ImportError as error:
-        raise StoreFault(f"PostgreSQL needs a part that is not installed: {error}", hint=DRIVER) from error
+        raise StoreFault(f"cannot use PostgreSQL: {error}", hint=DRIVER) from error
     lease = timedelta(seconds=choice.lease_seconds)
     store = PostgresStore(choice.url, make=make, migrate=migrate, lease=lease, mark=lambda: _mark(home))
     return Fleet(home, store)
@@ -337,7 +341,6 @@ def terminals(socket: str) -> dict[str, bool]:
 
 
 def close_terminal(socket: str, session: str) -> None:
-    """Close a terminal."""
     from fleet.agents.tmux_command import kill_session
 
     kill_session(socket, session)

@@ -69,13 +69,11 @@ def read_small(path: str, most: int = 1 << 20) -> bytes:
     try:
         handle = open_plain(path, links=True)
     except NotPlain:
-        raise BadInput(f"cannot read {path}: it is not a regular file", hint="put a file in its place.") from None
+        raise BadInput(f"cannot read {path}: it is not a regular file", hint="replace it with a regular file") from None
     with open(handle, "rb") as file:  # noqa: PTH123 - a descriptor
         data = file.read(most + 1)
     if len(data) > most:
-        raise BadInput(
-            f"cannot read {path}: it is larger than {most >> 10} KiB", hint="put a smaller file in its place."
-        )
+        raise BadInput(f"cannot read {path}: it is larger than {most >> 10} KiB", hint="replace it with a smaller file")
     return data
 
 

@@ -74,7 +74,7 @@ class Home:
     def task(self, task_id: str) -> str:
         """Return the folder of a task. Raises BadInput if the id cannot be a folder name."""
         if task_id in ("", ".", "..") or "/" in task_id or "\0" in task_id:
-            raise BadInput(f"{task_id!r} cannot be the name of a task's folder")
+            raise BadInput(f"{task_id!r} is not a valid name of a task's folder")
         return os.path.join(self.tasks, task_id)
 
     def run(self, task_id: str, number: int) -> str:
@@ -171,7 +171,7 @@ class Home:
         """Raise HomeRefused or HomeMissing unless this home can be used."""
         self.check()
         if not self.exists:
-            raise HomeMissing(f"there is no fleet home at {self.root}")
+            raise HomeMissing(f"no fleet home at {self.root}")
 
     def check(self) -> None:
         """Raise HomeRefused if other users could change the home.
@@ -186,7 +186,7 @@ class Home:
         except UnicodeEncodeError as error:  # SQLite accepts no other names
             raise HomeRefused(f"the path of the home, {self.root!r}, is not UTF-8 text", hint=ELSEWHERE) from error
         except OSError as error:
-            raise HomeRefused(f"the home {self.root} cannot be reached: {error.strerror}", hint=ELSEWHERE) from error
+            raise HomeRefused(f"the home {self.root} is unreachable: {error.strerror}", hint=ELSEWHERE) from error
         if not stat.S_ISDIR(found.st_mode):
             raise HomeRefused(f"the home {self.root} is not a directory", hint=ELSEWHERE)
         user = os.geteuid()
@@ -195,7 +195,7 @@ class Home:
         if found.st_mode & 0o022:
             raise HomeRefused(
                 f"the home {self.root} can be written by other users (mode {stat.S_IMODE(found.st_mode):04o})",
-                hint=f"see that nothing foreign lies in it, then `chmod 700 {quoted(self.root)}`.",
+                hint=f"check its contents, then run `chmod 700 {quoted(self.root)}`",
             )
 
     def make(self) -> bool:
@@ -207,7 +207,7 @@ class Home:
             for folder in (self.root, self.tasks, self.bin, self.logging):
                 changed |= _private_folder(folder)
         except OSError as error:
-            raise HomeRefused(f"the home {self.root} cannot be made: {error.strerror}", hint=ELSEWHERE) from error
+            raise HomeRefused(f"the home {self.root} cannot be created: {error.strerror}", hint=ELSEWHERE) from error
         return changed
 
 
@@ -317,7 +317,6 @@ def has_runs(home: Home) -> bool:
 
 
 def has_task_folders(home: Home) -> bool:
-    """Return True if the home has folders of tasks."""
     return bool(_names(home.tasks))
 
 
@@ -356,7 +355,7 @@ def refuse_file_system(path: str, mounts: str = "/proc/self/mountinfo") -> None:
     except OSError:
         return
     if kind in REFUSED_FILE_SYSTEMS or (kind.startswith("fuse") and kind not in LOCAL_FUSE):
-        raise HomeRefused(f"the home {path} lies on a {kind} file system, where a database can break", hint=ELSEWHERE)
+        raise HomeRefused(f"the home {path} is on a {kind} file system, which can damage a database", hint=ELSEWHERE)
 
 
 def file_system(path: str, mountinfo: str) -> str:

@@ -48,7 +48,6 @@ def the_run(coder: Coder, lines: Iterable[str], exit: Exit, stderr: str = "") ->
 
 
 def the_outcome(coder: Coder, run: Run, exit: Exit, **facts: Any) -> Outcome:
-    """Return the outcome of a run."""
     seen = RunObservations(
         run=run,
         task=a_task(),

@@ -46,7 +46,6 @@ def a_workspace(task_id: str, **changes: Any) -> Workspace:
 
 
 def a_receipt(run_id: str, *, owner: str = "host", finding: str = "verified", **changes: Any) -> Receipt:
-    """Return the receipt of a run."""
     body = drafted(finding, ("seen",), {"process": {"exit_status": 0}, "git": {"files": [run_id]}})
     given = {"task_id": run_id.partition("/")[0], "owner": owner, "made_at": NOON, "body": body, **changes}
     return Receipt(run_id=run_id, finding=finding, **given)

@@ -94,7 +94,7 @@ def test_custom_coder_is_loaded_by_its_import_string(tmp_path: Path, monkeypatch
     )
     monkeypatch.syspath_prepend(tmp_path)
     assert load("mine:Mine").name == "mine:Mine", "the word a user types finds it again"
-    with pytest.raises(FleetError, match="is no coder"):
+    with pytest.raises(FleetError, match="is not a coder"):
         load("mine:Half")
     for place, problem in (("mine:None_", "has no class"), ("mine:thing", "has no class"), ("gone.x:Y", "imported")):
         with pytest.raises(FleetError, match=problem):

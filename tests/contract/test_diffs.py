@@ -68,7 +68,7 @@ def test_long_diff_is_cut_and_marked(scene: Scene, monkeypatch: pytest.MonkeyPat
     write(scene.work / "long.txt", "a line\n" * 1000)
     told = diff(scene.view, scene.base, tree_of(scene))
     assert len(told) < 1100
-    assert told.endswith(b"(cut here: the difference is longer)\n")
+    assert told.endswith(b"(truncated: the difference is longer)\n")
 
 
 def test_diff_refuses_a_base_that_is_no_commit(scene: Scene) -> None:

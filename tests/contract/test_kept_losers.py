@@ -83,8 +83,8 @@ def test_branch_is_not_merged_when_it_moved_after_its_proof(place: Place) -> Non
 
 def test_only_just_verified_work_is_merged() -> None:
     tip, task = "t" * 40, a_task()
-    assert refusal(None) == "none of them is any good"
+    assert refusal(None) == "no candidate is good enough"
     assert refusal(an_entry("a", tip, task=task)) == ""
-    assert "no task's branch" in refusal(an_entry("a", tip))
+    assert "does not belong to a task" in refusal(an_entry("a", tip))
     unproven = an_entry("a", tip, None, task=task)
     assert unproven.finding == Finding.UNVERIFIED and refusal(unproven).startswith("a is unverified: ")

@@ -119,9 +119,9 @@ def test_leftovers_are_not_committed_during_a_git_operation(scene: Scene, state:
 def test_leftovers_are_not_committed_to_another_branch(scene: Scene) -> None:
     scene.git("checkout", "--quiet", "-b", "other")
     write(scene.work / "file1.txt", "changed")
-    assert leave(scene).why_not == f"the worktree is not on branch {BRANCH}"
+    assert leave(scene).why_not == f"the worktree is no longer on branch {BRANCH}"
     scene.git("checkout", "--quiet", "--detach")
-    assert leave(scene).why_not == f"the worktree is not on branch {BRANCH}"
+    assert leave(scene).why_not == f"the worktree is no longer on branch {BRANCH}"
     assert leave(scene, admin=None).why_not == "git no longer knows the worktree"
 
 
@@ -290,7 +290,7 @@ def test_branch_is_left_alone_when_it_moves_meanwhile(scene: Scene, monkeypatch:
 
     monkeypatch.setattr(Snapshot, "take", and_the_branch_moves)
     left = leave(scene)
-    assert (left.commit, left.why_not) == (None, f"branch {BRANCH} moved meanwhile")
+    assert (left.commit, left.why_not) == (None, f"branch {BRANCH} moved in the meantime")
 
 
 def take_index_over(scene: Scene) -> None:

@@ -99,7 +99,7 @@ def test_rename_and_change_on_different_sides_do_not_conflict(tmp_path: Path) ->
 
 def test_merge_says_why_when_nothing_is_new_or_no_commit_is_shared(place: Place) -> None:
     trials = Trials(place.view, SQUASH)
-    assert "merged already" in trials.put(change(place, "one", place.base), place.base).why
+    assert "already merged" in trials.put(change(place, "one", place.base), place.base).why
     tip = branch_with(place.top, "one", {"file1.txt": "same\n"})
     onto = commit(place.top, "file1.txt", "same\n")
     assert "changes nothing" in trials.put(change(place, "one", tip), onto).why

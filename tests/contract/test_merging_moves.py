@@ -282,17 +282,17 @@ WAYS: list[tuple[Callable[[Path], None], str]] = [
     (deleted_and_staged, "file2.txt is changed"),
     (renamed, "file2.txt is changed"),
     (made_executable, "tool.sh is changed"),
-    (in_conflict, "a conflict is not resolved there: file2.txt"),
+    (in_conflict, "it has an unresolved conflict: file2.txt"),
     (merging, "a merge is in progress"),
     (rebasing, "a rebase is in progress"),
     (bisecting, "a bisect is in progress"),
     (picking, "a cherry-pick is in progress"),
     (meant_to_be_added, "soon.txt is changed"),
-    (overlooked, "overlook changes of file2.txt"),
-    (sparse, "overlook changes of"),
+    (overlooked, "git ignores changes of file2.txt"),
+    (sparse, "git ignores changes of"),
     (another_type, "file2.txt is changed"),
     (no_index, "is changed there"),
-    (git_at_work, "git is at work there"),
+    (git_at_work, "git is running there"),
     (split_index, "file2.txt is changed"),
 ]
 
@@ -377,7 +377,7 @@ def test_worktree_with_changed_pointers_is_not_moved(place: Place) -> None:
     run_git(place.top, "worktree", "add", "--quiet", "-b", "release", str(tree))
     (tree / ".git").write_text(f"gitdir: {place.folder}/evil\n")
     before = fingerprint(tree)
-    assert ".git of that worktree was changed" in moved(place, target(place), "release").why_not
+    assert ".git of that worktree changed" in moved(place, target(place), "release").why_not
     assert fingerprint(tree) == before
 
 
@@ -386,7 +386,7 @@ def test_checkout_whose_index_is_a_link_is_not_moved(place: Place) -> None:
     index.rename(other)
     index.symlink_to(other)
     new, before = target(place), other.read_bytes()
-    assert "index of that worktree was changed" in moved(place, new).why_not
+    assert "index of that worktree changed" in moved(place, new).why_not
     assert other.read_bytes() == before and index.is_symlink()
 
 

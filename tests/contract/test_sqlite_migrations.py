@@ -125,7 +125,7 @@ def test_opening_again_keeps_the_content(tmp_path: Path) -> None:
 
 
 def test_file_is_created_only_when_requested(tmp_path: Path) -> None:
-    with pytest.raises(StoreFault, match="there is no database") as refused:
+    with pytest.raises(StoreFault, match="no database at") as refused:
         SqliteStore(str(tmp_path / "fleet.db"))
     assert refused.value.hint
     assert list(tmp_path.iterdir()) == []

@@ -66,7 +66,7 @@ def test_dangling_reference_is_reported(path: Path) -> None:
     connection = apsw.Connection(str(path))
     connection.execute("insert into comments values ('c', 'nope', 'ada', 'well', 0)")
     connection.close()
-    assert worst(store, "integrity").fact == "comments refers to nothing"
+    assert worst(store, "integrity").fact == "comments has a dangling reference"
     store.close()
 
 

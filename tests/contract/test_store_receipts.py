@@ -59,7 +59,7 @@ def test_hashes_of_a_receipt_are_valid_for_any_text(store: Store) -> None:
     kept = store.receipts.keep(a_receipt("t/1", body=drafted("verified", shown, odd), model="m\ud800"))
     found = store.receipts.get("t/1")
     assert found == kept
-    assert found is not None and "its hash is not that of its words" not in flaws(found)
+    assert found is not None and "its hash does not match its text" not in flaws(found)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_changed_receipt_is_detected(changed: dict[str, Any], fault: str) -> Non
 def test_changed_piece_is_named_when_the_receipt_was_rehashed() -> None:
     kept = chained(a_receipt("t/1"), "")
     forged = chained(kept.replace(body=kept.body.replace('"exit_status": 0', '"exit_status": 1')), "")
-    assert flaws(forged) == ["the hash of its piece 'process' is not that of its words"]
+    assert flaws(forged) == ["the hash of its piece 'process' does not match its text"]
     assert set(kept.told["pieces"]) <= set(PIECES)
 
 

@@ -100,7 +100,7 @@ def test_run_cannot_change_tasks_of_others(store: Store, seen: Store, name: str)
     store.tasks.add(a_task(id="target", assignee="ada"))
     before, edges = store.tasks.get("other"), store.edges.find()
     with pytest.raises(
-        IllegalMove, match=r"an agent may not .* other: it neither works on it .own. nor made it"
+        IllegalMove, match=r"an agent may not .* other: own neither works on it nor created it"
     ) as refused:
         CHANGES[name](seen, "other")
     assert "bd comment other" in refused.value.hint
@@ -169,7 +169,7 @@ def test_run_cannot_change_reserved_fields(store: Store, seen: Store) -> None:
 
 @pytest.mark.parametrize("status", [Status.CLOSED, Status.PINNED])
 def test_run_cannot_end_its_own_task(store: Store, seen: Store, status: str) -> None:
-    with pytest.raises(IllegalMove, match="once it is settled") as refused:
+    with pytest.raises(IllegalMove, match="only after fleet has checked the work") as refused:
         seen.tasks.save(store.tasks.get("own").moved(status, store.now()))
     assert "bd close own" in refused.value.hint
     seen.tasks.save(store.tasks.get("own").moved(Status.BLOCKED, store.now()))
@@ -180,7 +180,7 @@ def test_run_cannot_end_its_own_task(store: Store, seen: Store, status: str) -> 
 
 def test_run_cannot_reopen_its_own_task_after_a_person_closed_it(store: Store, seen: Store) -> None:
     store.tasks.save(store.tasks.get("own").closed("not needed", store.now()))
-    with pytest.raises(IllegalMove, match="a person ended it"):
+    with pytest.raises(IllegalMove, match="a person closed it"):
         seen.tasks.save(store.tasks.get("own").reopened(store.now()))
     assert store.tasks.get("own").status == Status.CLOSED
 
@@ -224,9 +224,9 @@ def chain(fleet: Fleet, length: int, **first: Any) -> None:
 def test_depth_of_created_tasks_is_limited_by_the_first_creator(fleet: Fleet, deepest: int | None) -> None:
     most = DEEPEST if deepest is None else deepest
     chain(fleet, most, rules="" if deepest is None else encode({"depth": deepest}))
-    with pytest.raises(IllegalMove, match=f"{most} deep already, and {most} is the most"):
+    with pytest.raises(IllegalMove, match=f"its depth is {most}, and the maximum is {most}"):
         a_run_of(fleet, f"level-{most}").tasks.add(a_task())
-    with pytest.raises(IllegalMove, match=f"{most} deep already"):  # a false creator in the task changes nothing
+    with pytest.raises(IllegalMove, match=f"its depth is {most}"):  # a false creator in the task changes nothing
         a_run_of(fleet, f"level-{most}").tasks.add(a_task(rules=encode({"depth": 9}), made_by=""))
 
 
@@ -238,26 +238,26 @@ def test_created_task_gets_no_higher_limits_than_its_creator(fleet: Fleet) -> No
     assert rules_in(store.tasks.get("b").rules) == rules_in(encode({"depth": 1, "at_once": 3, "retries": 1}))
     seen.tasks.save(store.tasks.get("b").replace(rules=""))
     assert rules_in(store.tasks.get("b").rules) == rules_in(encode({"depth": 1, "at_once": 3})), "nor later"
-    with pytest.raises(BadInput, match="rules are not understood"):
+    with pytest.raises(BadInput, match="invalid fleet"):
         seen.tasks.add(a_task(rules="[]"))
 
 
 def test_deleted_ancestor_does_not_reset_the_depth(fleet: Fleet) -> None:
     chain(fleet, DEEPEST)
     a_run_of(fleet, "level-0").tasks.remove("level-1")
-    with pytest.raises(IllegalMove, match="deep already"):
+    with pytest.raises(IllegalMove, match="its depth is"):
         a_run_of(fleet, "level-2").tasks.add(a_task())
 
 
 def test_circular_chain_of_creators_is_refused(fleet: Fleet) -> None:
     fleet.store.tasks.add(a_task(id="a", made_by="a"))
-    with pytest.raises(IllegalMove, match="deep already"):
+    with pytest.raises(IllegalMove, match="its depth is"):
         a_run_of(fleet, "a").tasks.add(a_task())
 
 
 def test_depth_given_to_a_run_counts(fleet: Fleet) -> None:
     fleet.store.tasks.add(a_task(id="a"))
-    with pytest.raises(IllegalMove, match="deep already"):
+    with pytest.raises(IllegalMove, match="its depth is"):
         a_run_of(fleet, "a", depth=DEEPEST).tasks.add(a_task())
     a_run_of(fleet, "a", depth=DEEPEST - 1).tasks.add(a_task())
 
@@ -315,11 +315,11 @@ def test_budget_of_a_run_is_shared_by_the_tasks_it_creates(fleet: Fleet) -> None
     }, "less is for its maker to say"
     ran(fleet, "d", cost_usd=0.2, cache_read_tokens=10)
     for maker in ("a", "b", "c"):
-        with pytest.raises(IllegalMove, match=r"of what it and they may spend \$0\.00 is left"):
+        with pytest.raises(IllegalMove, match=r".* \$0\.00 is left"):
             a_run_of(fleet, maker).tasks.add(a_task())
     with pytest.raises(IllegalMove, match="is left"):
         a_run_of(fleet, "a").tasks.save(store.tasks.get("c").replace(limits=""))
-    with pytest.raises(IllegalMove, match="what it took counts"):
+    with pytest.raises(IllegalMove, match="its cost counts"):
         a_run_of(fleet, "a").tasks.remove("b")
     a_run_of(fleet, "a").tasks.remove("c")  # it used nothing
 

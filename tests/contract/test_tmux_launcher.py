@@ -101,7 +101,7 @@ async def test_stdin_of_an_agent_in_a_terminal_cannot_be_written(launcher: TmuxL
     with pytest.raises(FleetError, match="has no stdin"):
         await launcher.start(folder, scripted("sleep", 1000, stdin="prompt"))
     agent = await started(launcher, folder, scripted("sleep", 1000))
-    with pytest.raises(FleetError, match="has a terminal"):
+    with pytest.raises(FleetError, match="in a terminal"):
         await agent.write("text\n")
     await put_away(agent)
 
@@ -271,7 +271,7 @@ async def test_ended_session_makes_room_for_another(launcher: TmuxLauncher, fold
     agent = await started(launcher, folder, spec)
     facts = sessions(launcher.socket)["same"]
     assert not facts.dead and facts.attached == 0 and facts.created > 0
-    with pytest.raises(FleetError, match="session same already, and something runs in it"):
+    with pytest.raises(FleetError, match="session same already exists, and a program runs in it"):
         await launcher.start(f"{folder}2", spec)
     assert "spec.json" not in inside(f"{folder}2") and not launcher.was_started(f"{folder}2")
     assert launcher.is_alive(folder)

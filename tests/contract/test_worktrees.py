@@ -56,7 +56,7 @@ def test_checked_out_or_taken_branch_is_refused_and_stays(place: Place) -> None:
     run_git(place.top, "branch", "other", commit(place.top, "new.txt", "x"))
     with pytest.raises(BranchInUse, match=f"'main' is checked out at {place.top}"):
         place.add("main", made=False)
-    with pytest.raises(BranchInUse, match="'other' is there already"):
+    with pytest.raises(BranchInUse, match="'other' already exists"):
         place.add("other")
     assert branches(place.top) == ["main", "other"]
     assert worktrees(place.top) == [str(place.top)]
@@ -73,7 +73,7 @@ def test_branch_that_conflicts_with_another_name_is_refused_without_a_trace(plac
 def test_used_path_is_refused_and_kept(place: Place) -> None:
     place.path("one").mkdir(parents=True)
     (place.path("one") / "mine").write_text("precious")
-    with pytest.raises(FleetError, match="is there already"):
+    with pytest.raises(FleetError, match="already exists"):
         place.add("one")
     with pytest.raises(NotDeleted, match="is not a worktree"):
         place.remove("one")

@@ -135,7 +135,7 @@ def run_with(records: Records, account: str, **said: Any) -> None:
 
 
 def test_own_login_is_listed_as_an_account_once_it_was_used(records: Records) -> None:
-    assert records.fleet("accounts").err == "no account is in the settings, and no run has used one yet\n"
+    assert records.fleet("accounts").err == "the settings name no account, and no run has used an account yet\n"
     run_with(records, "", input_tokens=1000, output_tokens=500, cost_usd=1.5)
     run_with(records, "", input_tokens=500)
     [row] = json.loads(records.fleet.ok("accounts", "--json"))

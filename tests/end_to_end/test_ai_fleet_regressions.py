@@ -45,8 +45,7 @@ def test_failing_tmux_leaves_no_session_and_is_reported(home: Terminals, tmp_pat
 
 @pytest.mark.parametrize("prompt", ["x'; touch PWNED; echo 'y", "don't break", '"$(touch PWNED)`touch PWNED`"'])
 def test_no_shell_interprets_a_prompt(home: Terminals, prompt: str) -> None:
-    """In ai-fleet, a quote in a prompt ran commands or left a shell waiting for the closing quote, and success was
-    reported."""
+    """In ai-fleet, a quote in a prompt ran commands or left a shell waiting, and success was reported."""
     made = home.told("create", "quoted", "--prompt", prompt)
     home.wait_alive("quoted")
     assert home.heard(made["task"])[0].startswith(prompt)
@@ -182,8 +181,7 @@ def test_concurrent_creates_lose_nothing(crowded: Terminals, crowd: int) -> None
 
 
 def test_killed_create_leaves_a_known_agent(home: Terminals) -> None:
-    """In ai-fleet, a killed `create` left an unknown session, and a second `create` typed its command into the running
-    agent."""
+    """In ai-fleet, a killed `create` left an unknown session, into which a second `create` typed its command."""
     home.told("create", "earlier", "--prompt", "work")  # starts the supervisor for the next command
     process = spawn(home, "create", "halfway", "--prompt", "work")
     wait_for(lambda: home.rows_of_branch("halfway") or process.poll() is not None, "its task", home.describe)

@@ -30,11 +30,11 @@ def test_answer_in_the_file_reopens_the_task_and_reaches_the_next_run(home: Supe
         home.stop()
     add(home, key, ANSWER + NOT_UTF_8)
     if seen == "by fleet questions":
-        assert "nobody asks anything" in home.fleet("questions").err
+        assert "no open questions" in home.fleet("questions").err
         home.start()
     home.wait_status(key, "closed")
     told = (artifacts(home, key) / "told-2").read_text()
-    assert "# What was answered" in told and "as blue as the sea" in told
+    assert "# Answers to your questions" in told and "as blue as the sea" in told
     assert "(Q&A.md)" in home.fleet.ok("questions", "--all")
 
 
@@ -79,7 +79,7 @@ def test_one_answer_settles_a_question_that_was_asked_twice(home: Supervised, wa
             add(home, key, f"\n{ANSWER}")
     home.wait_status(key, "closed")
     assert len(home.runs(key)) == 2
-    assert "nobody asks anything" in home.fleet("questions").err
+    assert "no open questions" in home.fleet("questions").err
 
 
 def test_question_asked_again_after_its_answer_needs_another_answer(home: Supervised) -> None:
@@ -99,4 +99,4 @@ def test_hand_in_is_not_blocked_by_a_question_of_an_earlier_run(home: Supervised
     add(home, key, "## Q: which size?\n")
     home.start()
     home.wait_status(key, "closed")
-    assert "nobody asks anything" in home.fleet("questions").err
+    assert "no open questions" in home.fleet("questions").err

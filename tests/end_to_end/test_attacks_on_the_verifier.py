@@ -329,7 +329,7 @@ def test_exit_record_cannot_be_forged_by_the_command(project: Project) -> None:
 
 def test_verification_bounds_time_and_output(project: Project) -> None:
     late = project.look(project.branch({"tests/test_a.py": "import time\ntime.sleep(600)\n"}), seconds=0.5)
-    assert (late.ok, late.why) == (False, "did not end in 0.5 s")
+    assert (late.ok, late.why) == (False, "did not end within 0.5 s")
     loud = "import sys\nfor _ in range(400):\n    sys.stdout.write('OK ' * 50_000)\nraise SystemExit(1)\n"
     seen = project.look(project.branch({"tests/test_a.py": loud}))
     assert not seen.ok and len(seen.tail) <= 8000

@@ -96,7 +96,7 @@ MARKDOWN_FAULTS = {
     "an unknown dependency type": ("## A\n### Deps\nodd:fleet-aaa\n", "line 3: unknown dependency type"),
     "two types for one pair": ("## A\n### Deps\nfleet-aaa related:fleet-aaa\n", "line 1: "),
     "a long title": (f"## A\n## {'x' * 501}\n", "line 2: title must be 500 characters or less"),
-    "NUL": ("## A\n\n### Design\na\0b\n", "line 4: design has a NUL character"),
+    "NUL": ("## A\n\n### Design\na\0b\n", "line 4: design contains a NUL character"),
 }
 
 

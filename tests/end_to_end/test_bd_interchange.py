@@ -408,17 +408,17 @@ MALFORMED: dict[str, tuple[bytes, str]] = {
     "a number for a title": (b'{"id": "fleet-x", "title": 5}', "title is a number, not text"),
     "a title of two lines": (b'{"title": "a\\nb"}', "title has the control character U+000A"),
     "a long title": (json.dumps({"title": "x" * 501}).encode(), "title must be 500 characters or less"),
-    "NUL": (b'{"title": "A", "notes": "a\\u0000b"}', "it has a NUL character"),
-    "NUL where nobody looks": (b'{"title": "A", "x": ["a\\u0000b"]}', "it has a NUL character"),
-    "half a surrogate": (b'{"title": "A", "notes": "\\ud800"}', "it has half of a surrogate pair"),
-    "an infinite number": (b'{"title": "A", "metadata": {"a": 1e999}}', "it has a number that is none"),
-    "not a number": (b'{"title": "A", "metadata": {"a": NaN}}', "it has a number that is none"),
+    "NUL": (b'{"title": "A", "notes": "a\\u0000b"}', "it contains a NUL character"),
+    "NUL where nobody looks": (b'{"title": "A", "x": ["a\\u0000b"]}', "it contains a NUL character"),
+    "half a surrogate": (b'{"title": "A", "notes": "\\ud800"}', "it contains half of a surrogate pair"),
+    "an infinite number": (b'{"title": "A", "metadata": {"a": 1e999}}', "it contains an invalid number"),
+    "not a number": (b'{"title": "A", "metadata": {"a": NaN}}', "it contains an invalid number"),
     "a nesting bomb": (b'{"title": "A", "x": ' + b"[" * DEEP + b"]" * DEEP + b"}", "it is nested too deeply"),
     "a small bomb": (b'{"title": "A", "x": ' + b"[" * 99 + b"]" * 99 + b"}", "it is nested too deeply"),
     "a number too long": (b'{"title": "A", "x": ' + b"9" * 5000 + b"}", "it is not JSON"),
     "a bad instant": (b'{"title": "A", "created_at": "yesterday"}', "created_at 'yesterday' is not an RFC 3339"),
-    "no time zone": (b'{"title": "A", "due_at": "2021-03-01T10:00:00"}', "is not an RFC 3339 instant"),
-    "a day alone": (b'{"title": "A", "due_at": "2021-03-01"}', "is not an RFC 3339 instant"),
+    "no time zone": (b'{"title": "A", "due_at": "2021-03-01T10:00:00"}', "is not an RFC 3339 time"),
+    "a day alone": (b'{"title": "A", "due_at": "2021-03-01"}', "is not an RFC 3339 time"),
     "an instant out of range": (b'{"title": "A", "due_at": "9999-12-31T23:59:59-14:00"}', "is not an RFC 3339"),
     "an instant long ago": (b'{"title": "A", "due_at": "0500-01-01T00:00:00Z"}', "is too long ago"),
     "a number for an instant": (b'{"title": "A", "updated_at": 1614592800}', "updated_at is a number, not text"),
@@ -474,7 +474,7 @@ def test_malformed_line_is_named_and_changes_nothing(here: Store, name: str) -> 
 
 
 def test_line_of_more_than_64_mib_is_refused(here: Store) -> None:
-    with pytest.raises(BadInput, match="line 1: it is longer than 64 MiB"):
+    with pytest.raises(BadInput, match="line 1: the line is longer than 64 MiB"):
         import_lines(here, [b"x" * (LONGEST_LINE + 1)], actor="me")
 
 

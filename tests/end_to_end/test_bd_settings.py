@@ -183,5 +183,5 @@ def test_init_refuses_unsupported_flags_by_name_and_creates_nothing(fleet: Progr
 def test_reading_verbs_create_no_home(fleet: Program) -> None:
     for verb in (["config", "list"], ["where"], ["info"], ["statuses"], ["export"], ["count"]):
         result = fleet("bd", *verb)
-        assert result.code == 1 and "there is no fleet home" in result.err
+        assert result.code == 1 and "no fleet home" in result.err
     assert not fleet.home.exists()

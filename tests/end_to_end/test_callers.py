@@ -250,7 +250,7 @@ def test_caller_is_refused_when_it_has_the_run_id_without_the_token(agent: Agent
         result = agent.records.fleet(*words.split(), FLEET_RUN_ID=agent.run.id)
         assert result.code != 0 and "an agent" in result.err and "may not" in result.err, result
     assert (
-        "leave FLEET_RUN_TOKEN in the environment" in agent.records.fleet("bd", "q", "x", FLEET_RUN_ID=agent.run.id).err
+        "keep FLEET_RUN_TOKEN in the environment" in agent.records.fleet("bd", "q", "x", FLEET_RUN_ID=agent.run.id).err
     )
     assert agent.state() == before
 
@@ -293,5 +293,5 @@ def test_agent_cannot_create_tasks_below_the_depth_limit(agent: Agent) -> None:
     for words in [*(way.split() for way in ways), ["batch"], ["import", "-"]]:
         stdin = {"batch": "create task 2 deeper", "import": '{"title": "deeper"}\n'}.get(words[0], "")
         done = agent(*words, stdin=stdin)
-        assert done.code == 1 and "2 deep already, and 2 is the most" in done.err, (words, done)
+        assert done.code == 1 and "its depth is 2, and the maximum is 2" in done.err, (words, done)
     assert agent.state() == before

@@ -153,7 +153,7 @@ def test_login_is_shown_by_name_and_never_by_value(records: Records) -> None:
     install(records, "claude", VERSION)
     row = told(records)["claude"]
     assert row["logins"] == [{"account": None, "needed": True, "seen": None}]
-    assert "nobody is logged in: there is none of ANTHROPIC_API_KEY" in row["warnings"][0]
+    assert "claude is not logged in: none of ANTHROPIC_API_KEY" in row["warnings"][0]
     row = told(records, ANTHROPIC_API_KEY=SECRET)["claude"]
     assert row["logins"][0]["seen"] == "ANTHROPIC_API_KEY" and row["warnings"] == [] and SECRET not in str(row)
     file = records.fleet.user / ".claude" / ".credentials.json"

@@ -140,7 +140,7 @@ def test_values_are_parsed_by_the_type_of_their_key(made: Program, repo: Path) -
 def test_config_set_says_that_project_commands_need_trust(made: Program, repo: Path, said: str) -> None:
     result = made("config", "set", "--project", said, "project.name=mine")
     assert result.code == 0 and "Updated" in result.out, result
-    assert result.err == f"{said.partition('=')[0]} counts only once you have trusted it: `fleet trust`, here\n"
+    assert result.err == f"{said.partition('=')[0]} has no effect until you trust it: run `fleet trust` here\n"
 
 
 def test_project_setting_goes_into_the_existing_file_and_spelling(made: Program, repo: Path) -> None:
@@ -261,7 +261,7 @@ def test_edit_keeps_a_backup_when_the_new_file_is_broken(made: Program, editor: 
     [
         ("/no/such/editor", "cannot start the editor"),
         ("false", "exit code 1"),
-        ("'half", "cannot understand the editor"),
+        ("'half", "invalid editor"),
     ],
 )
 def test_editor_that_fails_is_named(made: Program, command: str, said: str) -> None:

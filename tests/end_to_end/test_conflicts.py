@@ -1,5 +1,4 @@
-"""The conflict radar: fleet detects colliding branches while their agents work, shows them, and tells agents on
-request."""
+"""The conflict radar: fleet detects and shows branches that collide, and informs their agents on request."""
 
 import json
 from pathlib import Path

@@ -1,5 +1,4 @@
-"""`fleet create`, `fanout` and `multi`: where an agent starts, which coder works, and what is refused before a task
-exists."""
+"""`fleet create`, `fanout` and `multi`: where an agent starts, which coder works, and what is refused."""
 
 from pathlib import Path
 from typing import Any
@@ -23,18 +22,18 @@ program = "later-cli"
 
 #: Command lines that are wrong in themselves, and parts of their error messages.
 WRONG = [
-    (("fanout", "3", "x", "--agents", "shell:2", "-p", "work"), "--agents names 2 agents, and not 3"),
-    (("fanout", "--agents", "shell:x", "-p", "work"), "is not understood"),
+    (("fanout", "3", "x", "--agents", "shell:2", "-p", "work"), "--agents names 2 agents, but the count is 3"),
+    (("fanout", "--agents", "shell:x", "-p", "work"), "invalid --agents"),
     (("fanout", "0", "-p", "work"), "0 agents at once"),
     (("fanout", "101", "-p", "work"), "101 agents at once"),
     (("fanout", "-p", "work"), "needs a number of agents"),
     (("fanout", "x", "-p", "work"), "'x' is not a number of agents"),
-    (("fanout", "2", "x", "work"), "'work' is a word too many"),
+    (("fanout", "2", "x", "work"), "'work' is an extra argument"),
     (("create", "a b", "-p", "work"), "' ' is not allowed in it"),
     (("create", "x", "-p", "work", "--base", "nowhere"), "'nowhere' is no commit"),
     (("create", "x", "-p", "work", "-a", "nobody"), "unknown coder 'nobody'"),
     (("create", "x", "--headless"), "x has no prompt"),
-    (("create", "--", "x", "-p", "work"), "'-p' is a word too many after the branch"),
+    (("create", "--", "x", "-p", "work"), "'-p' is an extra argument after the branch"),
     (("multi", "x"), "'x' is not BRANCH:PROMPT"),
     (("multi", "x:work", "x:more"), "branch 'x' is named twice"),
 ]
@@ -78,7 +77,7 @@ def test_create_continues_an_existing_branch_and_says_so(home: Terminals) -> Non
     commit(home.repo, "later.txt", "not on the branch\n")
     words = ("create", "work", "--headless", "--prompt", orders("test ! -e later.txt", "echo new > new.txt"))
     result = home.fleet(*words)
-    assert result.code == 0 and "branch work was there already and is gone on with" in result.err
+    assert result.code == 0 and "branch work already existed and is continued" in result.err
     (task,) = home.rows_of_branch("work")
     assert home.wait_status(task["id"], "closed", "blocked")["status"] == "closed", home.describe()
     assert run_git(home.repo, "rev-parse", "work~") == run_git(home.repo, "rev-parse", "main~")
@@ -87,7 +86,7 @@ def test_create_continues_an_existing_branch_and_says_so(home: Terminals) -> Non
 def test_base_is_refused_when_the_branch_exists(home: Terminals) -> None:
     run_git(home.repo, "branch", "work")
     result = refused(home, "create", "work", "--headless", "--prompt", "work", "--base", "main")
-    assert result.code == 2 and "branch 'work' is there already" in result.err and "leave --base out" in result.err
+    assert result.code == 2 and "branch 'work' already exists" in result.err and "omit --base" in result.err
 
 
 @pytest.mark.parametrize("packed", [False, True])

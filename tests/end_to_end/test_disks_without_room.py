@@ -125,7 +125,9 @@ def test_task_is_not_counted_as_failed_when_its_agent_fails_on_a_full_disk(home:
         end = cause("full", home.fleet.home / "worktrees")
         go.touch()
         wait_for(lambda: not home.agents(), "the agent to end", home.describe)
-        wait_for(lambda: any("waits for room" in line["event"] for line in home.log_lines()), "it to be seen")
+        wait_for(
+            lambda: any("waits for free disk space" in line["event"] for line in home.log_lines()), "it to be seen"
+        )
         end()
         home.wait_status(made["task"], "closed")
         assert [run["ending"] for run in home.runs(made["task"])] == ["released", "finished"]
@@ -142,7 +144,9 @@ def test_run_is_repeated_when_its_agent_succeeds_on_a_full_disk(home: Terminals)
         wait_for((Path(made["worktree"]) / "begun").exists, "its work", home.describe)
         end = cause("full", home.fleet.home / "worktrees")
         go.touch()
-        wait_for(lambda: any("waits for room" in line["event"] for line in home.log_lines()), "it", home.describe)
+        wait_for(
+            lambda: any("waits for free disk space" in line["event"] for line in home.log_lines()), "it", home.describe
+        )
         end()
         home.wait_status(made["task"], "closed")
         assert [run["ending"] for run in home.runs(made["task"])] == ["released", "finished"]
@@ -185,7 +189,7 @@ def test_supervisor_is_seen_when_its_home_became_read_only_for_others(home: Term
     subprocess.run(["mount", "--bind", folder, folder], check=True)
     try:
         subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
-        assert home.fleet("run", "start").err.startswith("error: a supervisor runs here already")
+        assert home.fleet("run", "start").err.startswith("error: a supervisor is already running here")
     finally:
         subprocess.run(["umount", "-l", folder], check=True)
     home.fleet.ok("run", "stop")

@@ -40,7 +40,7 @@ def test_doctor_finds_nothing_wrong_in_a_healthy_home(records: Records) -> None:
 
 def test_doctor_names_fleet_init_when_no_home_exists(fleet: Program) -> None:
     done = fleet("doctor")
-    assert done.code == 1 and "there is no fleet home" in done.out and "fleet init" in done.out
+    assert done.code == 1 and "no fleet home" in done.out and "fleet init" in done.out
 
 
 def test_doctor_reports_a_missing_coder(records: Records) -> None:
@@ -82,7 +82,7 @@ def test_doctor_reports_low_disk_and_memory(records: Records) -> None:
 
 def test_doctor_reports_a_missing_git(records: Records) -> None:
     records.fleet.env["PATH"] = ""
-    assert found(records.fleet, "git", 1)["remedy"] == "install git."
+    assert found(records.fleet, "git", 1)["remedy"] == "install git"
 
 
 def test_doctor_shows_the_version_of_tmux_or_warns_when_it_is_missing(records: Records) -> None:
@@ -131,7 +131,7 @@ def test_doctor_shows_whether_the_supervisor_died_or_lives(records: Records) -> 
     healthy(records)
     assert found(records.fleet, "supervisor")["fact"] == "none runs"
     (records.fleet.home / "supervisor.lock").write_text('{"pid": 4194305, "since": "yesterday"}')
-    assert "(pid 4194305) ended without a word" in found(records.fleet, "supervisor", 0)["fact"]
+    assert "(pid 4194305) ended without a reason" in found(records.fleet, "supervisor", 0)["fact"]
     single = Single(records.home)
     single.take()
     try:

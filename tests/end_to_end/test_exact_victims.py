@@ -97,7 +97,7 @@ def test_done_closes_all_that_a_glob_fits_when_yes_is_passed(shop: Shop) -> None
 
 def test_kill_finds_no_branch_by_a_glob_outside_a_repository(shop: Shop) -> None:
     refused = shop.records.fleet("kill", "--yes", "f*")
-    assert refused.code == 1 and "no task fits 'f*'" in refused.err
+    assert refused.code == 1 and "no task matches 'f*'" in refused.err
     assert shop.open() == shop.everything
     shop.records.fleet.ok("kill", "--yes", "--all-projects", "f*")
     assert shop.open() == {shop.plain}

@@ -95,7 +95,7 @@ def test_unread_prompt_is_reported_and_added_to_the_next_run(home: Terminals) ->
     home.wait_listed("work", "waiting for you")
     home.tmux("kill-session", "-t", "=ai_work")
     found = home.wait_status(task, "blocked")
-    assert "it had not read its prompt" in found["reason"]
+    assert "it never read its prompt" in found["reason"]
     home.fleet.ok("prompt", "work", "with this", "--wait", "0")
     for _ in range(2):
         home.wait_listed("work", "waiting for you")

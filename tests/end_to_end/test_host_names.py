@@ -34,14 +34,14 @@ def owner(home: Supervised, key: str) -> str:
 def test_pinned_task_follows_its_host_after_a_rename(home: SharedHome) -> None:
     stopped = home.create("ok")
     assert f"requires:    host {MACHINE}\n" in home.fleet.ok("show", stopped)
-    assert f"no host is known where it was made, on {MACHINE} (1 task waits for it)" in home.fleet("tasks").err
+    assert f"the host that created it, {MACHINE}, is unknown (1 task waits for it)" in home.fleet("tasks").err
     home.fleet.ok("run", "start", "--name", "build7")
     assert owner(home, stopped).startswith("fleet@build7-")
     home.fleet.ok("run", "stop")
     later = home.create("ok")
     assert "requires:    host build7\n" in home.fleet.ok("show", later)
     assert json.loads(home.fleet.ok("show", later, "--json"))[0]["host"] == "build7"
-    assert "host build7 was not seen since" in home.fleet("tasks").err
+    assert "host build7 was last seen at" in home.fleet("tasks").err
     home.fleet.ok("run", "start", "--name", "build9")
     assert owner(home, later).startswith("fleet@build9-")
     assert "requires:    host build9\n" in home.fleet.ok("show", later)
@@ -52,7 +52,7 @@ def test_pinned_task_follows_its_host_after_a_rename(home: SharedHome) -> None:
     home.fleet.ok("run", "stop")
     last = home.create("ok")
     told = home.fleet("tasks").err
-    assert "host build9 was not seen since" in told and "build7" not in told, "it has one name at a time"
+    assert "host build9 was last seen at" in told and "build7" not in told, "it has one name at a time"
     home.fleet.ok("run", "start")
     assert owner(home, last).startswith(f"fleet@{MACHINE}-")
 

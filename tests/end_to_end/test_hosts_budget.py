@@ -45,4 +45,4 @@ def test_agents_are_stopped_when_their_common_budget_is_used_up(machine: Callabl
         return [reason for (reason,) in found if reason]
 
     wait_for(lambda: len(endings()) == 3, "all to end", host.said)
-    assert set(endings()) == {"t-maker and what came of it took $1.20 of $1.00 allowed"}
+    assert set(endings()) == {"t-maker and its tasks used $1.20 of $1.00 allowed"}

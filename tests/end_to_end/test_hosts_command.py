@@ -31,7 +31,7 @@ def run(home: Supervised, *flags: str) -> None:
 
 def test_task_waits_for_a_host_with_the_required_labels(home: Supervised) -> None:
     home.set("host.name=box")
-    assert "no host has worked" in home.fleet("hosts").err and hosts(home.fleet) == []
+    assert "no host has used" in home.fleet("hosts").err and hosts(home.fleet) == []
     home.start()
     wait_for(lambda: hosts(home.fleet), "its host", home.describe)
     labelled = home.create("ok", "--requires", "gpu,linux")
@@ -70,15 +70,15 @@ def test_drained_host_finishes_its_tasks_and_takes_no_more(home: Supervised) -> 
     (home.fleet.user / "go").touch()
     home.wait_status(at_work, "closed")
     assert [row["state"] for row in hosts(home.fleet)] == ["drained"]
-    assert "this host, box, is drained; `fleet hosts undrain box` has it take tasks again" in remarks(home)
+    assert "this host, box, is drained; run `fleet hosts undrain box` to let it take tasks" in remarks(home)
     assert home.task(later)["status"] == "open" and home.runs(later) == []
-    assert "would be back at once" in home.fleet("hosts", "forget", "box").err
+    assert "would register again at once" in home.fleet("hosts", "forget", "box").err
     assert home.fleet.ok("hosts", "undrain", "box") == "box may take tasks\n"
     home.wait_status(later, "closed")
     home.stop()
     [row] = hosts(home.fleet)  # the host reported its own end
     assert (row["state"], row["agents"]) == ("gone", 0)
-    assert "not seen since" in home.fleet.ok("hosts")
+    assert "last seen at" in home.fleet.ok("hosts")
     assert home.fleet.ok("hosts", "forget", "box") == "box is forgotten\n"
     assert hosts(home.fleet) == []
 
@@ -98,7 +98,7 @@ def test_host_flags_survive_a_restart_in_the_background(fleet: Program) -> None:
 
 
 def test_unknown_host_is_refused_with_the_known_names(records: Records) -> None:
-    assert "`fleet run` makes this machine one" in records.fleet("hosts", "drain", "x").err
+    assert "run `fleet run` to register this machine" in records.fleet("hosts", "drain", "x").err
     for name in ("build1", "build2", "other"):
         records.store.hosts.keep(a_row(records, f"fleet@{name}-1", name))
     records.store.hosts.keep(a_row(records, "fleet@other-2", "other"))
@@ -107,7 +107,7 @@ def test_unknown_host_is_refused_with_the_known_names(records: Records) -> None:
         assert (done.code, done.out) == (2, "") and "no host 'biuld1'" in done.err
         assert "there are: build1, build2 …" in done.err
     done = records.fleet("hosts", "drain", "other")
-    assert done.code == 2 and "say which by its id: fleet@other-1, fleet@other-2." in done.err
+    assert done.code == 2 and "pass the id of one: fleet@other-1, fleet@other-2" in done.err
     assert "2 hosts are called other" in records.fleet("hosts").err
     records.fleet.ok("hosts", "drain", "fleet@other-2")
     assert {row["id"]: row["drained_at"] is not None for row in hosts(records.fleet)}["fleet@other-2"]

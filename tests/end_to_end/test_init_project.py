@@ -105,9 +105,9 @@ def test_existing_project_file_is_never_overwritten_without_force(fleet: Program
     file.write_text('[setup]\ncommands = ["make mine"] # ours\n')
     before = file.read_bytes()
     out = fleet.ok("init", "--type", "node")
-    assert "Project initialized" not in out and "nothing for a node project was put into it" in out
-    assert "`fleet init --type node --force` writes it anew" in out
-    assert ".fleet/config.toml is there already" in out and "not trusted: setup.commands: make mine" in out
+    assert "Project initialized" not in out and "nothing for a node project was added to it" in out
+    assert "`fleet init --type node --force` rewrites it" in out
+    assert ".fleet/config.toml already exists" in out and "not trusted: setup.commands: make mine" in out
     assert file.read_bytes() == before
     assert trusted(fleet) == {"setup.commands: make mine": False}, "it came with the repository"
     home = (fleet.home / "runtime.toml").read_bytes()
@@ -124,7 +124,7 @@ def test_file_of_ai_fleet_is_kept_and_read(fleet: Program, repo: Path) -> None:
     file.write_text('[agent]\ndefault = "codex"\n[ui]\ncolor = true\n[setup]\ncommands = ["make theirs"]\n')
     for force in ([], ["--force"]):
         out = fleet.ok("init", *force)
-        assert ".aifleet/config.toml is there already, and read as it is" in out
+        assert ".aifleet/config.toml already exists and is used unchanged" in out
     assert not (repo / ".fleet").exists()
     assert fleet.ok("config", "get", "coder") == "codex\n"
     assert f"note: {file}: ui is a setting of ai-fleet that has no effect in fleet\n" in fleet.ok("config", "validate")
@@ -142,7 +142,7 @@ def test_migrate_legacy_takes_over_the_settings_of_ai_fleet(fleet: Program, repo
         "tmux": {"prefix": "team_"},
     }
     for said in (
-        "not taken over: repo_root, since a project is the repository you are in; it named another repository",
+        "not imported: repo_root, because the project is the current repository; it named another repository",
         "not taken over: project.worktree_root, since fleet keeps worktrees in its home",
         "not taken over: --dangerously-skip-permissions; `fleet init --permissions skip` says it",
         "not taken over: unknown key colour",

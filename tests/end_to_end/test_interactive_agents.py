@@ -47,7 +47,7 @@ def test_done_closes_the_task_commits_leftovers_and_removes_the_session(home: Te
     assert home.fleet.ok("done", "work") == "work: closed: unverified – there is no verify command\n"
     assert not run_of(home, task)["live"], "`done` waited for its end"
     found = home.task(task)
-    assert (found["status"], found["close_reason"]) == ("closed", "done by hand")
+    assert (found["status"], found["close_reason"]) == ("closed", "closed manually")
     assert home.sessions() == set() and home.tmux("list-sessions") == "" and home.agents() == []
     run = run_of(home, task)
     assert run["ending"] == "finished" and run["leftover"] == run_git(home.repo, "rev-parse", "work")

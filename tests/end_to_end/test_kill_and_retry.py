@@ -29,7 +29,7 @@ def test_kill_asks_a_running_task_to_stop_and_keeps_its_claim(records: Records) 
     task = records.create("a task")
     claim, _ = records.begin(task)
     done = records.fleet("kill", task, "--reason", "too slow")
-    assert done.code == 0 and "asked to stop (too slow)" in done.out and "no supervisor runs" in done.err
+    assert done.code == 0 and "asked to stop (too slow)" in done.out and "no supervisor is running" in done.err
     found = records.store.tasks.get(task)
     assert (found.status, found.cancel_reason, found.epoch) == (Status.IN_PROGRESS, "too slow", claim.epoch)
     assert found.cancel_requested_at is not None
@@ -47,7 +47,7 @@ def test_kill_changes_nothing_when_one_task_is_closed(records: Records) -> None:
     over, other = records.create("over"), records.create("other")
     records.fleet.ok("bd", "close", over)
     done = records.fleet("kill", other, over)
-    assert done.code == 1 and f"{over} is closed already" in done.err
+    assert done.code == 1 and f"{over} is already closed" in done.err
     assert records.store.tasks.get(other).status == Status.OPEN
 
 
@@ -123,7 +123,7 @@ def test_kill_retry_and_answer_are_refused_when_an_agent_calls(records: Records)
 
 
 def test_pause_and_resume_report_what_they_did(records: Records) -> None:
-    assert "it was not paused" in records.fleet.ok("resume")
+    assert "the queue was not paused" in records.fleet.ok("resume")
     assert "paused" in records.fleet.ok("pause")
     assert json.loads(records.fleet("run", "status", "--json").out)["paused"]
     assert "started again" in records.fleet.ok("resume")

@@ -55,7 +55,7 @@ def test_host_that_has_a_worktree_saves_and_removes_it(site: Site, there: Host, 
     wait_gone(site, key, there)
     assert not path.exists()
     again = here.fleet("kill", "own1", cwd=site.top)
-    assert again.code == 1 and f"{key} is closed already, and its worktree is gone" in again.err
+    assert again.code == 1 and f"{key} is already closed, and its worktree is gone" in again.err
     (ref,) = run_git(site.top, "for-each-ref", "--format=%(refname)", "refs/fleet/saved").splitlines()
     assert run_git(site.top, "show", f"{ref}:unsaved.txt") == "of own1"
     assert run_git(site.top, "rev-parse", "--verify", "own1")
@@ -70,8 +70,8 @@ def test_unsavable_worktree_stays_and_the_next_kill_says_why(site: Site, there: 
     wait_for(lambda: site.rows(refused, "%more than 0 MB%") == [(1,)], "the host to refuse", there.said)
     told = here.fleet("kill", "own2", cwd=site.top)
     assert told.code == 1 and path.exists()
-    assert "host there could not remove it: its ignored files are more than 0 MB: big" in told.err
-    assert "`fleet kill --without-ignored own2` goes without ignored files" in told.err
+    assert "host there could not remove it: its ignored files exceed 0 MB: big" in told.err
+    assert "`fleet kill --without-ignored own2` skips ignored files" in told.err
     told = here.fleet("kill", "own2", "--without-ignored", "--delete-branch", "--json", cwd=site.top)
     assert told.code == 0 and json.loads(told.out)[0]["removed"] is False
     assert "host there saves what only" in json.loads(told.out)[0]["note"]
@@ -95,6 +95,6 @@ def test_unreachable_host_removes_the_worktree_later_unless_the_task_was_reopene
     there.stop()
     here.fleet.ok("bd", "reopen", first)
     again = here.fleet("kill", "own3", cwd=site.top)
-    assert (again.code, again.out) == (0, "own3: removed (its branch stays)\n")
-    kept_there = "what was not committed is kept there: refs/fleet/saved/"
+    assert (again.code, again.out) == (0, "own3: removed (its branch is kept)\n")
+    kept_there = "uncommitted changes is kept there: refs/fleet/saved/"
     assert f"host there has removed it; {kept_there}{first}/" in again.err

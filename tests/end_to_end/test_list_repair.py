@@ -171,7 +171,7 @@ def test_repair_removes_a_worktree_that_was_never_finished(home: Terminals) -> N
     wait_for(lambda: not home.status()["running"], "its end")
     home.fleet.ok("run", "start")
     home.wait_status(task, "blocked")
-    assert "work: took back its worktree" in repaired(home)
+    assert "work: removed its unfinished worktree" in repaired(home)
     assert home.worktrees() == home.branches() == set()
     set_up(home, commands=[])
     can_be_made_again(home)
@@ -259,7 +259,7 @@ def test_repair_creates_no_refs_for_a_missing_worktree_that_was_never_finished(h
     home.wait_status(made["task"], "blocked")
     (tree,) = home.worktrees()
     shutil.rmtree(tree)
-    assert repaired(home) == "work: took back its worktree, which was never finished\n"
+    assert repaired(home) == "work: removed its unfinished worktree\n"
     assert home.worktrees() == home.branches() == set()
     assert run_git(home.repo, "for-each-ref", "refs/fleet") == ""
 

@@ -73,7 +73,7 @@ def test_live_run_is_running_for_every_tool_when_its_task_is_marked_blocked(shop
 
 def test_live_run_is_running_for_every_command_when_its_task_is_marked_blocked(shop: Shop) -> None:
     fleet, key = shop.fleet, shop.worker
-    assert "in_progress (marked blocked; its agent still works)" in fleet.ok("show", key)
+    assert "in_progress (marked blocked; its agent is still working)" in fleet.ok("show", key)
     assert json.loads(fleet.ok("show", key, "--json"))[0]["running"] is True
     assert "Agent: at work" in fleet.ok("bd", "show", key)
     agents = {row["task"]: row["status"] for row in json.loads(fleet.ok("list", "--all-projects", "--json"))}

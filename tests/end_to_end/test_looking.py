@@ -95,16 +95,16 @@ def test_line_typed_to_a_headless_agent_is_a_prompt(home: Terminals, way: str) -
     wait_for(lambda: home.runs(task) and home.runs(task)[0]["tool_calls"], "its first step", home.describe)
     if way == "pipe":
         with running(home, "attach", "work") as output:
-            wait_for(lambda: output.has("a line you type is told to it"), "its head")
+            wait_for(lambda: output.has("lines you type are sent to it"), "its head")
             assert output.process.stdin is not None
             output.process.stdin.write("use blue\n")
             output.process.stdin.flush()
-            wait_for(lambda: output.has("kept; ") or output.has("delivered to"), "what became of it")
+            wait_for(lambda: output.has("queued; ") or output.has("delivered to"), "what became of it")
     else:
         screen = Screen(home, "attach", "work")
-        screen.wait_for("a line you type is told to it")
+        screen.wait_for("lines you type are sent to it")
         screen.press(b"use blue\r")
-        screen.wait_for("kept; ")
+        screen.wait_for("queued; ")
         screen.press(b"\x03")
         assert screen.end() == 130
     (message,) = home.rows("select text from messages where task = ?", task)

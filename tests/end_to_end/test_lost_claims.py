@@ -44,7 +44,7 @@ def is_over(home: Supervised, key: str, reason: str) -> None:
     next_one = home.create("ok")
     home.wait_status(next_one, "closed")
     assert [row["run"] for row in json.loads(home.fleet.ok("tasks", "--json")) if row["run"]] == []
-    assert "0 agents at work" in home.fleet("doctor").out
+    assert "0 agents running" in home.fleet("doctor").out
     assert "Traceback" not in (home.fleet.user / "supervisor.out").read_text()
 
 

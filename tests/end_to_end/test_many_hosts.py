@@ -48,12 +48,12 @@ def test_work_of_a_vanished_host_continues_elsewhere(machine: Callable[..., Mach
     assert refused.code == 1 and "error: host one still holds t-work" in refused.err
     one.vanish()
     wait_for(lambda: two.hosts()["one"]["state"] == "gone", "the others to notice", two.said)
-    assert re.search(r"one +gone +– +\d +– +– +not seen since \d", two.fleet.ok("hosts"))
+    assert re.search(r"one +gone +– +\d +– +– +last seen at \d", two.fleet.ok("hosts"))
     (one.fleet.user / "go").touch()
     two.wait()
     assert two.ran() == ["t-work"]
     two.add(pinned=["host:one"])
-    assert re.search(r"host one was not seen since \d+.* \(1 task waits for it\)", two.fleet("tasks").err)
+    assert re.search(r"host one was last seen at \d+.* \(1 task waits for it\)", two.fleet("tasks").err)
     # The host returns with its identity, and runs the tasks that waited for it.
     one.start()
     two.wait()

@@ -118,7 +118,7 @@ def test_tool_is_refused_when_the_task_is_not_the_agents(agent: Agent, theirs: T
     before = state()
     for given in ALIEN[tool](theirs):
         said = agent.tools.refused(tool, **given)
-        assert said.startswith("IllegalMove: an agent may not ") and said.endswith("did not make it"), said
+        assert said.startswith("IllegalMove: an agent may not ") and said.endswith("did not create it"), said
         assert state() == before
     # No tool answers questions or changes settings.
     assert not {name for name in TOOLS if "answer" in name or "config" in name or "kill" in name}
@@ -133,7 +133,7 @@ def test_agent_creates_tasks_only_in_allowed_repositories(agent: Agent, tmp_path
 
 def test_agent_cannot_pass_options_to_a_coder(agent: Agent) -> None:
     said = agent.tools.refused("create_worker", **agent.order(extra_args=["--dangerously-skip-permissions"]))
-    assert said == "IllegalMove: an agent may not say extra_args"
+    assert said == "IllegalMove: an agent may not pass extra_args"
 
 
 def test_server_of_an_agent_starts_no_supervisor(agent: Agent) -> None:
@@ -148,7 +148,7 @@ def test_agent_at_the_depth_limit_cannot_create_tasks(agent: Agent) -> None:
     with serving(agent.records.fleet, FLEET_RUN_TOKEN=deep, FLEET_MAX_SPAWN_DEPTH="9") as tools:
         for tool, given in (("create_worker", agent.order()), ("create_task", {"title": "x"})):
             assert tools.refused(tool, **given) == (
-                "IllegalMove: an agent of fleet-deep may not make tasks: it is 1 deep already, and 1 is the most"
+                "IllegalMove: an agent of fleet-deep may not create tasks: its depth is 1, and the maximum is 1"
             )
 
 
@@ -202,4 +202,4 @@ def test_agent_whose_run_has_ended_cannot_create_anything(agent: Agent) -> None:
         agent.records.end(claim, run, Ending.FAILED, Verdict(status=Status.BLOCKED))
         assert "IllegalMove" in tools.refused("create_worker", **agent.order())
         assert "IllegalMove" in tools.refused("create_task", title="x")
-        assert "only the agent of a task that runs" in tools.refused("ask_human", question="?")
+        assert "only the agent of a running task" in tools.refused("ask_human", question="?")

@@ -125,7 +125,7 @@ def test_worker_at_a_limit_waits_longer_each_time_and_then_resumes_or_fails(
 ) -> None:
     worker = ended["limited"]
     assert (worker["status"], worker["retry_count"]) == ("failed", 3)
-    assert worker["error_message"].startswith("waited for account limits 3 times; the last time: ")
+    assert worker["error_message"].startswith("waited for account limits 3 times; last: ")
     pauses = shop.pauses(worker["worker_id"])
     assert [pause >= least for pause, least in zip(pauses, (0.4, 0.8, 0.9), strict=True)] == [True] * 3, pauses
     worker = ended["limited once"]

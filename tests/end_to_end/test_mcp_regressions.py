@@ -225,7 +225,7 @@ def test_worker_that_reports_being_blocked_has_failed(shop: Shop) -> None:
     key = shop.make("reach the database")
     (over,) = shop.tools.wait_over(key)
     told = (over["status"], over["task_status"], over["finding"], over["reason"])
-    assert told == ("failed", "blocked", "incomplete", "it says it is blocked: no credentials")
+    assert told == ("failed", "blocked", "incomplete", "the agent reports that it is blocked: no credentials")
     found = shop.tools.ok("collect_worker_result", worker_id=key)
     assert (found["status"], found["error_message"]) == ("failed", over["reason"])
     assert (found["result"]["status"], found["result"]["files_changed"]) == ("blocked", ["half.txt"])

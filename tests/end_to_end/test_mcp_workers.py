@@ -114,7 +114,7 @@ def test_canceled_worker_keeps_its_work_and_cleanup_saves_it(shop: Shop) -> None
     shop.tools.ok("cancel_worker", worker_id=key)
     (over,) = shop.tools.wait_over(key)
     assert over["status"] == "cancelled"
-    assert "is cancelled already" in shop.tools.refused("cancel_worker", worker_id=key)
+    assert "is already cancelled" in shop.tools.refused("cancel_worker", worker_id=key)
     gone = shop.tools.ok("cleanup_worker", worker_id=key)
     assert (gone["worktree_removed"], gone["branch_removed"], gone["errors"]) == (True, True, [])
     assert now["worktree_path"] not in worktrees(shop.repo)

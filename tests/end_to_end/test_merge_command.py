@@ -74,7 +74,7 @@ def test_batch_with_broken_and_conflicting_branches_merges_the_good_ones(home: M
     # A second merge merges nothing twice.
     again = home.merge("night")
     assert merged(again) == [] and again["commit"] == told["commit"] == home.tip()
-    assert all("merged already" in left_out(again)[ids[name]] for name in good)
+    assert all("already merged" in left_out(again)[ids[name]] for name in good)
 
 
 def test_merge_prints_each_branch_and_its_reason(home: Merges) -> None:
@@ -97,8 +97,8 @@ AGAINST: list[tuple[dict[str, Any], str]] = [
     ({"status": "open", "closed_at": None}, "it is open"),
     ({"status": "blocked", "closed_at": None, "reason": "stopped by hand"}, "it is blocked: stopped by hand"),
     ({"status": "in_progress", "closed_at": None}, "it is in_progress"),
-    ({"finding": "unverified"}, "nothing has verified its work"),
-    ({"finding": ""}, "nothing has verified its work"),
+    ({"finding": "unverified"}, "its work is not verified"),
+    ({"finding": ""}, "its work is not verified"),
     ({"receipt": False}, "it has no receipt"),
     ({"tip": "0" * 40}, "is gone"),
     ({"moves_on": True}, "its branch moved since it was verified"),
@@ -112,7 +112,7 @@ def test_only_verified_work_is_merged_by_default(home: Merges) -> None:
         reasons[home.work(name, **{key: value for key, value in said.items() if key != "moves_on"})] = reason
         if moves_on:
             branch_with(home.repo, name, {"more.txt": "after the receipt\n"}, base=name)
-    reasons[home.work("branch-live", status="open", closed_at=None)] = "its agent is at work"
+    reasons[home.work("branch-live", status="open", closed_at=None)] = "its agent is working"
     with home.open() as fleet:
         branch = Filter(branch="branch-live")
         assert fleet.store.claims.acquire("host", [Lane(room=1, where=branch)], room=1, ttl=timedelta(hours=1))
@@ -203,7 +203,7 @@ def test_target_is_the_flag_the_setting_or_the_current_branch(home: Merges) -> N
     assert "cannot be the name" in home.refused("one", "--into", "-x").err
     home.settle(verify=VERIFY)
     run_git(home.repo, "checkout", "--quiet", "--detach")
-    assert "is on no branch" in home.refused("one").err
+    assert "is not on a branch" in home.refused("one").err
     assert home.refused("nothing-like-it").code == 1 and home.refused().code == 2
 
 
@@ -238,7 +238,7 @@ def test_merges_run_one_at_a_time_and_the_waiting_one_says_so(home: Merges) -> N
     with ExitStack() as ours:
         ours.enter_context(turn(home.home, find_repository(str(home.repo)), "main", wait=0, tell=print))
         refused = home.refused("one", "--wait", "0")
-        assert f"another merge into main is under way (pid {os.getpid()})" in refused.err
+        assert f"another merge into main is running (pid {os.getpid()})" in refused.err
         with subprocess.Popen(
             words, cwd=home.repo, env=home.fleet.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as waiting:
@@ -266,7 +266,7 @@ def test_target_that_moves_meanwhile_is_not_overwritten(home: Merges) -> None:
     )
     wrapper.chmod(0o755)
     result = home.fleet("merge", one, "--into", "release", "--json", PATH=f"{wrapper.parent}:{home.fleet.env['PATH']}")
-    assert marker.exists() and "release moved meanwhile" in result.err
+    assert marker.exists() and "release moved in the meantime" in result.err
     assert merged(json.loads(result.out)) == [one]
     assert run_git(home.repo, "log", "--format=%s", "release") == "do one\nmine\nfirst"
     home.assert_sound()
@@ -305,7 +305,7 @@ def test_branch_that_resolves_a_conflict_merges_both(home: Merges) -> None:
     told = home.merge("merge/late")
     assert merged(told) == [key] and (home.repo / "file1.txt").read_text() == "theirs and late\n"
     assert home.task(late).metadata["merged"]["commit"] == told["commit"]
-    assert "merged already" in left_out(home.merge("late"))[late]
+    assert "already merged" in left_out(home.merge("late"))[late]
 
 
 def test_branches_are_verified_in_groups_as_large_as_the_setting(home: Merges) -> None:
@@ -342,7 +342,7 @@ def test_merge_asks_twice_about_work_that_a_verification_cannot_prove(home: Merg
     home.work("one", finding="unverified")
     screen = Screen(home, "merge", "one", "--yes")  # type: ignore[arg-type]
     screen.wait_for("there is no verify command")
-    screen.wait_for("merge all the same? [y/N]")
+    screen.wait_for("merge anyway? [y/N]")
     screen.press(b"\n")
     assert screen.end() == 1 and b"nothing was merged" in screen.seen
 

@@ -1,5 +1,4 @@
-"""Costs of runs through the real program: resumed sessions with either way of counting, unknown prices, and quota
-gauges."""
+"""Costs of runs through the real program: resumed sessions, unknown prices and quota gauges."""
 
 import json
 from typing import Any

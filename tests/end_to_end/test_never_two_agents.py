@@ -121,7 +121,7 @@ def test_run_stays_live_on_record_when_its_agent_cannot_be_ended(home: Supervise
     assert shim is not None
     os.kill(shim, signal.SIGSTOP)
     try:
-        said = "its agent does not end"
+        said = "its agent does not stop"
         wait_for(lambda: any(said in line["event"] for line in home.log_lines()), said, home.describe)
         time.sleep(2.5)  # longer than a poll
         assert live_runs(home) == {f"FLEET_RUN_ID={key}/1"}

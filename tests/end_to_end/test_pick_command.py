@@ -1,5 +1,4 @@
-"""`fleet pick`: the best of several branches by fleet's own verification; a judge breaks ties; the winner can be
-merged."""
+"""`fleet pick`: several branches ranked by fleet's verification. A judge breaks ties; the winner can be merged."""
 
 import json
 import os
@@ -130,7 +129,7 @@ def test_pick_compare_and_merge_agree_on_what_was_verified(fleet: Program, three
     found = json.loads(fleet.ok("receipt", "fleet-a3", "--json"))
     assert (found["run_id"], found["pieces"]["recheck"]["run"]) == ("fleet-a3/verify-1", "fleet-a3/1")
     assert found["pieces"]["git"]["tip"] == three.tip("w-A3") and found["pieces"]["git"]["file_count"] == 1
-    assert "checked: it is as it was made" in fleet.ok("receipt", "fleet-a3", "--check")
+    assert "checked: unchanged" in fleet.ok("receipt", "fleet-a3", "--check")
     left = fleet("merge", "w-A3", "--json")
     assert "its work is failed_verify" in json.loads(left.out)["left_out"][0]["why"]
     merged = json.loads(fleet.ok("merge", "w-A2", "--json"))
@@ -165,7 +164,7 @@ def test_verify_makes_a_new_receipt_for_existing_work(fleet: Program, three: Mad
 
 def test_verify_closes_a_task_that_only_lacked_proof(fleet: Program, three: Made) -> None:
     with open_fleet(Home(str(fleet.home))) as opened:
-        for key, reason in (("fleet-a1", "its work does not pass: x"), ("fleet-a2", "stopped by hand")):
+        for key, reason in (("fleet-a1", "its work fails verification: x"), ("fleet-a2", "stopped by hand")):
             task = opened.store.tasks.get(key)
             opened.store.tasks.save(
                 task.replace(status="blocked", closed_at=None, finding="failed_verify", reason=reason)
@@ -223,7 +222,7 @@ def test_plain_branches_are_compared_with_their_merge_base(fleet: Program, made:
     assert order(found) == [("mine", "verified"), ("yours", "failed_verify")]
     assert found["candidates"][0]["diff"] == {"files": 1, "added": 1, "removed": 0}
     refused = picked(fleet, "mine", "yours", "--verify", CHECK, "--merge", code=1)
-    assert "no task's branch" in refused["merge"]["refused"]
+    assert "does not belong to a task" in refused["merge"]["refused"]
 
 
 def test_pick_proves_and_merges_nothing_without_a_verify_command(fleet: Program, made: Made) -> None:
@@ -232,7 +231,7 @@ def test_pick_proves_and_merges_nothing_without_a_verify_command(fleet: Program,
     before = state(made.repo)
     result = fleet("pick", "one", "two", "--merge")
     assert result.code == 1 and "nothing was run: there is no verify command" in result.err
-    assert "nothing is merged: one is unverified" in result.err
+    assert "nothing was merged: one is unverified" in result.err
     assert state(made.repo) == before
 
 
@@ -255,7 +254,7 @@ def test_branches_of_live_agents_are_left_out(fleet: Program, three: Made) -> No
         run = opened.store.runs.begin(claim, Run(**names, started_at=opened.store.now()))
         caller = Caller(task_id=task.id, run_id=run.id, epoch=claim.epoch)
         token = opened.store.tokens.issue(claim, caller)
-    assert picked(fleet, "b1")["left_out"] == [{"name": "live", "why": "its agent is still at work"}]
+    assert picked(fleet, "b1")["left_out"] == [{"name": "live", "why": "its agent is still working"}]
     result = fleet("pick", "b1", FLEET_RUN_TOKEN=token)
     assert (result.code, result.out) == (1, "") and "an agent may not pick" in result.err
 
@@ -289,12 +288,12 @@ def test_judge_breaks_a_tie_without_knowing_names(judged: Program, three: Made) 
 
 
 @pytest.mark.parametrize(
-    ("how", "why"), [("vague", "it did not say one letter and a reason"), ("dies", "did not get to")]
+    ("how", "why"), [("vague", "it did not answer with one letter and a reason"), ("dies", "did not finish")]
 )
 def test_order_stays_when_the_judge_fails(judged: Program, how: str, why: str) -> None:
     before = order(picked(judged, "b1"))
     result = judged("pick", "b1", "--judge", how)
-    assert result.code == 0 and why in result.err and "the order stays as it was (seed " in result.err
+    assert result.code == 0 and why in result.err and "the order is unchanged (seed " in result.err
     assert [line.split()[1] for line in result.out.splitlines() if "w-A" in line][:3] == [name for name, _ in before]
     assert json.loads(judged.ok("bd", "list", "--json")) == [], "nobody need look after it"
 
@@ -305,7 +304,7 @@ def test_unknown_judge_is_refused(judged: Program) -> None:
 
 
 def test_unknown_names_are_refused(fleet: Program, three: Made, tmp_path: Path) -> None:
-    for words, message in ((("nope",), "no task 'nope'"), (("w-B*",), "no task fits 'w-B*'")):
+    for words, message in ((("nope",), "no task 'nope'"), (("w-B*",), "no task matches 'w-B*'")):
         result = fleet("pick", *words)
         assert (result.code, result.out) == (1, "") and message in result.err
     assert "no task 'nope'" in fleet("pick", "nope", cwd=tmp_path).err

@@ -28,13 +28,13 @@ def claude(home: Supervised, tmp_path: Path) -> Path:
 def test_nothing_starts_when_the_coder_has_no_login(home: Supervised, claude: Path) -> None:
     key = home.create("whatever")
     home.start()
-    wait_for(lambda: "nobody is logged in to claude" in home.task(key)["reason"], "the reason", home.describe)
+    wait_for(lambda: "claude is not logged in" in home.task(key)["reason"], "the reason", home.describe)
     assert not (claude / "started").exists()
     task = home.task(key)
     assert (task["status"], task["failures"]) == ("open", 0)
     assert [run["ending"] for run in home.runs(key)] == ["not_logged_in"]
     (account,) = json.loads(home.fleet.ok("accounts", "--json"))
-    assert account["state"] == "parked" and "nobody is logged in" in account["reason"]
+    assert account["state"] == "parked" and "claude is not logged in" in account["reason"]
     (Path(home.fleet.env["HOME"]) / ".claude").mkdir()
     home.fleet.ok("accounts", "unpark", "claude")
     home.wait_status(key, "closed")

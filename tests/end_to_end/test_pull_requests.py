@@ -158,13 +158,13 @@ def test_pr_refuses_branches_that_cannot_be_pushed_and_names_the_remedy(forge: F
     wait_for(lambda: home.runs(key) and token.exists() and token.read_text(), "its start", home.describe)
     refused = home.fleet("pr", "work", PATH=forge.path, FLEET_RUN_TOKEN=token.read_text().strip())
     assert refused.code and "an agent may not open pull requests" in refused.err
-    assert f"{key} is still at work on work" in forge.fails("work").err
+    assert f"{key} is still working on work" in forge.fails("work").err
     go.touch()
     home.wait_status(key, "closed", "blocked")
-    assert "branch work has no commit of its own" in forge.fails("work").err
+    assert "branch work has no new commit" in forge.fails("work").err
     commit(Path(home.worktrees().pop()), "file1.txt", "by hand\n")
     assert "has no remote 'elsewhere'" in forge.fails("work", "--remote", "elsewhere").err
-    assert "cannot be the name of a branch" in forge.fails("work", "--base=--force").err
+    assert "is not a valid branch name" in forge.fails("work", "--base=--force").err
 
     sent = home.fleet.user / "sent"
     run_git(home.repo, "config", "remote.origin.receivepack", f"touch {sent}; git-receive-pack")

@@ -21,7 +21,7 @@ def asking(records: Records, *texts: str) -> str:
     (artifacts / "Q&A.md").write_text("".join(f"## Q: {text}\n\n" for text in texts))
     for number, text in enumerate(texts, 1):
         records.ask(task, text, f"q{number}")
-    records.end(claim, run, "blocked", Verdict(status=Status.BLOCKED, reason="the agent asks a person"))
+    records.end(claim, run, "blocked", Verdict(status=Status.BLOCKED, reason="the agent asked a question"))
     return task
 
 
@@ -74,7 +74,7 @@ def test_task_with_several_questions_reopens_after_the_last_answer(records: Reco
     task = asking(records, "Which colour?", "Which size?")
     unclear = records.fleet("answer", task, "blue")
     assert unclear.code == 2 and "q1, q2" in unclear.err
-    assert records.fleet.ok("answer", "q1", "blue") == f"answered q1: {task} is blocked; 1 more to answer\n"
+    assert records.fleet.ok("answer", "q1", "blue") == f"answered q1: {task} is blocked; 1 more open\n"
     assert records.fleet.ok("answer", task, "large") == f"answered q2: {task} is open\n"
     text = qa(records, task).read_text()
     assert text.index("blue") < text.index("Which size?") < text.index("large")
@@ -94,9 +94,9 @@ def test_answer_written_into_the_file_counts(records: Records) -> None:
 
 def test_answer_reports_when_nothing_was_asked(records: Records) -> None:
     task = records.create("a task")
-    assert f"{task} asks nothing" in records.fleet("answer", task, "yes").err
+    assert f"{task} has no open question" in records.fleet("answer", task, "yes").err
     assert "no question 'nope'" in records.fleet("answer", "nope", "yes").err
-    assert "nobody asks anything" in records.fleet("questions").err
+    assert "no open questions" in records.fleet("questions").err
 
 
 def test_question_cannot_control_the_terminal(records: Records) -> None:

@@ -138,7 +138,7 @@ def test_move_is_refused_while_a_supervisor_runs_or_over_other_tasks(home: Progr
     other.ok("init", "--home", "--permissions", "skip")
     other.ok("bd", "create", "somebody else's")
     refused = home("queue", "migrate", url)
-    assert refused.code != 0 and "there are tasks in postgresql already" in refused.err
+    assert refused.code != 0 and "postgresql already contains other tasks" in refused.err
     assert "Traceback" not in refused.err and url not in refused.err
     for words, said in (
         (("queue", "migrate", "sqlite"), "already"),
@@ -154,7 +154,7 @@ def test_move_is_refused_while_a_supervisor_runs_or_over_other_tasks(home: Progr
         assert told.code != 0 and said in told.err, told
     home.ok("run", "start")
     told = home("queue", "migrate", url)
-    assert told.code != 0 and "a supervisor runs here" in told.err
+    assert told.code != 0 and "a supervisor is running" in told.err
     home.ok("run", "stop")
     dry = home("queue", "migrate", "--dry-run", server().make_database())
     assert dry.code == 0 and "they would go from sqlite to postgresql" in dry.out

@@ -12,7 +12,7 @@ from fleet.assembly import open_fleet
 from program import Program
 
 NS = 1794994930026341016
-FACT = f"(metadata ns is {NS}, and would be 1794994930026341120 there)"
+FACT = f"(metadata ns is {NS}, and would become 1794994930026341120)"
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_move_names_all_unfit_tasks_and_creates_nothing(home: Program, first: st
     for words in ((), ("--dry-run",)):
         told = home("queue", "migrate", "beads", *words)
         assert told.code == 1 and f"odd-1 {FACT}" in told.err, told
-        assert "long-1 (its title has 600 bytes, and 500 are the most)" in told.err
+        assert "long-1 (its title has 600 bytes; the maximum is 500)" in told.err
         assert "as text" in told.err and "shorten the title" in told.err and "Traceback" not in told.err
         assert left_in(home) == files
     moves.check(home, source, before)
@@ -60,7 +60,7 @@ def test_move_shows_the_difference_when_bd_stores_something_else(home: Program) 
     liar.chmod(0o700)
     told = home("queue", "migrate", "beads", FLEET_BD=str(liar))
     words = "(odd-1: title is 'as it was' here and 'otherwise' in bd, metadata n is 7 here and 8 in bd)"
-    assert told.code == 1 and f"tasks did not arrive whole: 1 are others there {words}" in told.err, told
+    assert told.code == 1 and f"the tasks were not copied completely: 1 differ there {words}" in told.err, told
 
 
 @pytest.mark.parametrize("version", beads.VERSIONS)

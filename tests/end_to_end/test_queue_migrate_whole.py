@@ -67,7 +67,7 @@ def test_move_switches_nothing_when_the_copy_differs(home: Program) -> None:
         link.execute("create function fleet.lost() returns trigger language plpgsql as 'begin return null; end'")
         link.execute("create trigger lost before insert on fleet.comments for each row execute function fleet.lost()")
     told = home("queue", "migrate", url)
-    assert told.code != 0 and "comments did not arrive whole: 9 rows went, 0 came" in told.err, told
+    assert told.code != 0 and "comments was not copied completely: 9 rows sent, 0 received" in told.err, told
     moves.check(home, "sqlite", before)
     home.ok("bd", "create", "and it can be written to")
 
@@ -85,7 +85,9 @@ def a_liar(home: Program, verb: str) -> str:
 def test_move_switches_nothing_when_bd_imports_a_difference(home: Program) -> None:
     before = moves.contents(home, "sqlite")
     told = home("queue", "migrate", "beads", FLEET_BD=a_liar(home, "import"))
-    assert told.code != 0 and "tasks did not arrive whole: 1 are others there (fleet-epic: comments)" in told.err, told
+    assert (
+        told.code != 0 and "the tasks were not copied completely: 1 differ there (fleet-epic: comments)" in told.err
+    ), told
     moves.check(home, "sqlite", before)
     moves.move(home, "beads")
     moves.check(home, "beads", before)
@@ -96,7 +98,9 @@ def test_move_away_is_refused_when_bd_exports_a_difference(home: Program) -> Non
     moves.move(home, "beads")
     moves.check(home, "beads", before)
     told = home("queue", "migrate", "sqlite", FLEET_BD=a_liar(home, "export"))
-    assert told.code != 0 and "tasks did not arrive whole: 1 are others there (fleet-epic: comments)" in told.err, told
+    assert (
+        told.code != 0 and "the tasks were not copied completely: 1 differ there (fleet-epic: comments)" in told.err
+    ), told
     moves.check(home, "beads", before)
 
 
@@ -105,7 +109,7 @@ def test_beads_database_with_other_tasks_is_left_alone(home: Program) -> None:
     beads.beads_in(home.home)
     moves.ask_bd(home, "create", "somebody's own", "--id", "fleet-own")
     told = home("queue", "migrate", "beads")
-    assert told.code != 0 and "there are tasks in beads already, which are not these: fleet-own" in told.err, told
+    assert told.code != 0 and "beads already contains other tasks: fleet-own" in told.err, told
     moves.check(home, "sqlite", before)
     assert list(moves.real(home)) == ["fleet-own"]
 

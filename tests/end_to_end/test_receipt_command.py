@@ -67,7 +67,7 @@ def test_json_has_every_piece_and_the_run(fleet: Program, runs: list[str]) -> No
 
 
 def test_unchanged_receipt_passes_the_check(fleet: Program, runs: list[str]) -> None:
-    assert fleet.ok("receipt", "aa", "--check").endswith("checked: it is as it was made, in a chain of 3\n")
+    assert fleet.ok("receipt", "aa", "--check").endswith("checked: unchanged, in a chain of 3\n")
     assert told(fleet, "aa", "--check")["check"] == {"ok": True, "receipts": 3, "faults": [], "notes": []}
 
 
@@ -83,8 +83,8 @@ BODY = "update receipts set body = replace(body, '\"file_count\": 2', '\"file_co
 @pytest.mark.parametrize(
     ("sql", "told_as"),
     [
-        (f"{BODY} where run = 'fleet-aa/2'", "fleet-aa/2: the hash of its piece 'git' is not that of its words"),
-        ("update receipts set finding = 'verified' where run = 'fleet-aa/1'", "fleet-aa/1: its hash is not that"),
+        (f"{BODY} where run = 'fleet-aa/2'", "fleet-aa/2: the hash of its piece 'git' does not match its text"),
+        ("update receipts set finding = 'verified' where run = 'fleet-aa/1'", "fleet-aa/1: its hash does not match"),
         ("delete from receipts where run = 'fleet-aa/1'", "fleet-aa/2: it does not follow the receipt before it"),
         ("update runs set finding = 'unverified' where id = 'fleet-aa/2'", "its run says unverified, its receipt"),
         ("update runs set receipt = 'x' where id = 'fleet-aa/2'", "fleet-aa/2: its run names another receipt"),
@@ -96,14 +96,14 @@ def test_change_of_the_record_is_detected(fleet: Program, runs: list[str], sql: 
     result = fleet("receipt", "aa", "--check")
     assert before["ok"] and result.code == 1
     assert told_as in result.out and "wrong: " in result.out
-    assert "as it was made" not in result.out
+    assert "unchanged" not in result.out
 
 
 def test_change_of_the_receipt_file_is_detected(fleet: Program, runs: list[str]) -> None:
     path = fleet.home / "tasks/fleet-aa/runs/2/receipt.json"
     path.write_text(path.read_text().replace('"finding": "verified"', '"finding": "unverified"'))
     found = told(fleet, "aa", "--check")["check"]
-    assert found["faults"] == [f"{path} says otherwise than what is on record: finding"]
+    assert found["faults"] == [f"{path} differs from the database: finding"]
     path.write_text("not JSON")
     assert told(fleet, "aa", "--check")["check"]["faults"] == [f"{path} is not the JSON that fleet wrote"]
 
@@ -114,7 +114,7 @@ def test_missing_or_linked_receipt_file_is_reported_and_not_followed(
     path = fleet.home / "tasks/fleet-aa/runs/2/receipt.json"
     kept = path.rename(tmp_path / "elsewhere.json")
     found = told(fleet, "aa", "--check")["check"]
-    assert found["ok"] and len(found["notes"]) == 1 and "what is on record counts" in found["notes"][0]
+    assert found["ok"] and len(found["notes"]) == 1 and "the database counts" in found["notes"][0]
     path.symlink_to(kept)
     assert "cannot read" in told(fleet, "aa", "--check")["check"]["notes"][0]
 
@@ -141,7 +141,7 @@ def test_receipt_of_a_real_run_passes_the_check(home: Terminals) -> None:
     out = home.fleet.ok("receipt", "work", "--check")
     assert out.startswith(f"{task['id']}/1: verified – ") and "A made" in out
     assert "`test -e made` ended with exit code 0" in out
-    assert out.endswith("checked: it is as it was made, in a chain of 1\n"), out
+    assert out.endswith("checked: unchanged, in a chain of 1\n"), out
     assert "finding:     verified" in home.fleet.ok("show", "work")
     (row,) = json.loads(home.fleet.ok("stats", "--json"))["rows"]
     assert (row["coder"], row["verified_rate"], row["tasks"]) == ("shell", 1.0, 1)

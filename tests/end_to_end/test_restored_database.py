@@ -136,7 +136,7 @@ def test_repair_keeps_a_worktree_when_an_unrecorded_agent_lives_in_it(home: Supe
     put_back(home, copy)
     told = home.fleet("list", "--repair")
     assert Path(tree).is_dir() and home.agents(), told
-    assert "took back" not in told.err and f"{task}/1" in told.err
+    assert "removed its unfinished" not in told.err and f"{task}/1" in told.err
     for pid in home.agents():
         subprocess.run(["kill", "-9", str(pid)], check=False)
 

@@ -49,7 +49,7 @@ def test_runs_compares_two_tasks_side_by_side(records: Records) -> None:
 def test_runs_reports_a_task_that_never_ran(records: Records) -> None:
     task = records.create("a task")
     done = records.fleet("runs", task)
-    assert (done.code, done.out) == (0, "") and "has not been run yet" in done.err
+    assert (done.code, done.out) == (0, "") and "has no run yet" in done.err
     assert json.loads(records.fleet.ok("runs", task, "--json")) == []
     assert records.fleet("runs", "nope").code == 1
 

@@ -51,7 +51,7 @@ def test_agent_that_deletes_in_the_main_checkout_is_reported_and_its_task_blocke
     assert said in row["reason"]
     flags = json.loads(home.runs(task)[-1]["flags"])
     assert any("notes.txt in the user's home" in flag for flag in flags), flags
-    assert "the main checkout changed while it ran: file2.txt" in flags
+    assert "the main checkout changed during the run: file2.txt" in flags
 
 
 def test_agent_out_of_scope_is_stopped_when_the_settings_say_so(home: Terminals) -> None:

@@ -24,7 +24,7 @@ def left(tmp_path: Path) -> Program:
         homes[-1].ok("config", "set", "coder=demo")
     first, second = homes
     first.ok("bd", "create", "a task", "-d", "demo: steps=1 pause=0")
-    assert "no supervisor runs" in second("tasks").err
+    assert "no supervisor is running" in second("tasks").err
     first.ok("queue", "migrate", "sqlite")
     return second
 
@@ -78,7 +78,7 @@ def test_reading_commands_report_a_moved_queue(home: Program) -> None:
 
 def test_moved_queue_cannot_be_moved_again(left: Program) -> None:
     told = left("queue", "migrate", "sqlite")
-    assert told.code == 1 and "was moved, and not there" in told.err and "--home --queue" in told.err
+    assert told.code == 1 and "were already moved elsewhere" in told.err and "--home --queue" in told.err
     assert "cannot be opened" not in told.err
 
 

@@ -119,7 +119,7 @@ def test_supervisor_stops_and_keeps_its_database_when_the_file_is_taken(
     else:
         assert home.rows("pragma integrity_check") == [{"integrity_check": "ok"}]
         assert home.rows("select count(*) as n from tasks") == [{"n": 0}]
-    hint = told.partition("put it back: `")[2].partition("`")[0]
+    hint = told.partition("run `")[2].partition("`")[0]
     subprocess.run(["sh", "-c", hint], check=True)
     assert home.task(task)["status"] == "in_progress"
     end(home, task, agent)
@@ -151,8 +151,8 @@ def test_nothing_is_lost_when_the_log_of_the_database_is_deleted(home: Supervise
         Path(f"{database(home)}{end_of_name}").unlink()
     made = home.fleet("bd", "create", "one more")  # before or after the supervisor notices
     told = stopped(home)
-    assert "the database was parted from its log" in told and "nothing of it is lost" in told
-    assert made.code == 0 or "parted from its log" in made.err, made
+    assert "the database was separated from its log" in told and "nothing of it is lost" in told
+    assert made.code == 0 or "separated from its log" in made.err, made
     assert home.rows("pragma integrity_check") == [{"integrity_check": "ok"}]
     assert len(home.rows("select id from tasks")) == len(keys) + (made.code == 0)
     assert keys <= {row["id"] for row in home.rows("select id from tasks")}

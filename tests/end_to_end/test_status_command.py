@@ -45,13 +45,13 @@ def test_status_names_exactly_what_needs_a_person(name: str, records: Records, s
 def a_morning(scene: Scene) -> None:
     """Create tasks for every section, with long names and words."""
     scene.serve()
-    key = scene.end("fix-cache", blocked("the agent asks a person"), {"title": "Cache what the gateway reads"})
+    key = scene.end("fix-cache", blocked("the agent asked a question"), {"title": "Cache what the gateway reads"})
     scene.ask(key, "Which storage backend should the cache use?\nredis, or a file on disk")
     asked_at = scene.now - timedelta(minutes=3, seconds=30)
     waits = {"mode": "interactive", "title": "Document payments"}
     scene.begin("docs-payment", waits, screen="question", last_event_at=asked_at)
     scene.end("price-rounding", blocked(SAID["failed_verify"], "failed_verify"), cost_usd=1.5, cost_basis="reported")
-    scene.end("experiment-with-a-name-that-is-long-1", blocked("failed twice; the last time: " + "no disk " * 20))
+    scene.end("experiment-with-a-name-that-is-long-1", blocked("failed twice; last: " + "no disk " * 20))
     for name in ("docs-auth", "a-branch-with-a-rather-long-name", "another-branch-with-a-long-name"):
         scene.verified(name)
     scene.begin("split-lexer", {"title": "Split the lexer from the parser " * 4}, folded='{"text": "Edit lexer.py"}')
@@ -102,7 +102,7 @@ def test_totals_count_the_runs_of_today(records: Records, scene: Scene) -> None:
 def test_texts_of_agents_cannot_control_the_terminal(records: Records, scene: Scene) -> None:
     evil = "a\x1b]0;owned\x07b\u202ec\n\x9b31m"
     scene.serve()
-    scene.ask(scene.end("asks", blocked("the agent asks a person"), {"title": evil}), evil)
+    scene.ask(scene.end("asks", blocked("the agent asked a question"), {"title": evil}), evil)
     scene.end("failed", blocked(evil), {"title": evil})
     scene.begin("works", {"title": evil}, folded=json.dumps({"text": evil}))
     scene.end("done", closed("unverified"), {"title": evil})
@@ -144,13 +144,13 @@ def test_bare_fleet_is_status_in_a_home_and_help_without_one(records: Records, t
     elsewhere = Program(tmp_path / "other")
     assert elsewhere.ok() == elsewhere.ok("--help")
     result = elsewhere("status")
-    assert result.code == 1 and "there is no fleet home" in result.err
+    assert result.code == 1 and "no fleet home" in result.err
     assert not elsewhere.home.exists()
 
 
 def test_question_is_answered_by_the_command_shown(records: Records, scene: Scene) -> None:
     scene.serve()
-    key = scene.end("asks", blocked("the agent asks a person"))
+    key = scene.end("asks", blocked("the agent asked a question"))
     scene.ask(key, "red or blue?")
     (item,) = told(records)["needs_you"]
     (command,) = item["commands"]

@@ -136,7 +136,7 @@ def test_message_goes_to_the_next_run_when_the_agent_takes_none(home: Supervised
     talk = Talk(home, LATER)
     task = talk.begin()
     out = talk.fleet.ok("prompt", task, TEXT, "--wait", "3600")
-    assert "takes no message while it works: its next run gets it" in out
+    assert "accepts no message while working: its next run gets it" in out
     assert home.runs(task)[0]["ended_at"] is None, "there is nothing to wait for"
     assert len(talk.heard("prompt")) == 1 and talk.message()["sent_at"] is None
     talk.finish(task)
@@ -162,7 +162,9 @@ def test_open_task_gets_the_message_with_its_next_run(home: Supervised) -> None:
     talk = Talk(home, LISTENING)
     task = home.create("ok")
     done = talk.fleet("prompt", task, TEXT)
-    assert done.out == f"{task}: kept; it is open, and its next run gets it\n" and "no supervisor runs" in done.err
+    assert (
+        done.out == f"{task}: queued; it is open, and its next run gets it\n" and "no supervisor is running" in done.err
+    )
     home.start()
     talk.finish(task)
     assert TEXT in talk.heard("prompt")[0]["text"] and talk.message()["run"] == f"{task}/1"
@@ -173,7 +175,9 @@ def test_interrupted_task_waits_for_a_prompt(home: Supervised, coder: str) -> No
     talk = Talk(home, coder)
     task = talk.begin("wait stops=slowly")
     out = talk.fleet.ok("interrupt", task, "--wait", "20")
-    assert f"{task}: interrupted; it is blocked (interrupted by hand; `fleet prompt` tells it what to do)" in out
+    assert (
+        f"{task}: interrupted; it is blocked (interrupted manually; run `fleet prompt` to give it instructions)" in out
+    )
     assert home.wait_status(task, "blocked")["failures"] == 0
     talk.go.touch()
     said = talk.tell("prompt", task, TEXT)
@@ -235,7 +239,7 @@ def test_queued_message_survives_its_supervisor(home: Supervised) -> None:
     task = talk.begin()
     home.kill()
     done = talk.fleet("prompt", task, TEXT)
-    assert "gets it as soon as it can take it" in done.out and "no supervisor runs" in done.err
+    assert "gets it as soon as possible" in done.out and "no supervisor is running" in done.err
     home.start()
     wait_for(lambda: talk.message()["delivered_at"], "its delivery", home.describe)
     talk.finish(task)
@@ -267,7 +271,7 @@ def messages(records: Records) -> list[Message]:
 def test_blocked_task_is_reopened_by_a_message(records: Records) -> None:
     task = blocked(records)
     out = records.fleet.ok("prompt", task.removeprefix("fleet-"), "try", "again", BEADS_ACTOR="ada")
-    assert out == f"{task}: kept; it is open, and its next run gets it\n"
+    assert out == f"{task}: queued; it is open, and its next run gets it\n"
     found = records.store.tasks.get(task)
     assert (found.status, found.failures) == (Status.OPEN, 0)
     [message] = messages(records)
@@ -327,7 +331,7 @@ def test_prompt_without_a_text_opens_the_editor(records: Records) -> None:
         ("", "is empty"),
         (" \n", "is empty"),
         ("a\0b", "NUL"),
-        ("é" * 32 * 1024 + "x", "65537 bytes; 65536 are the most"),
+        ("é" * 32 * 1024 + "x", "65537 bytes; the maximum is 65536"),
     ],
 )
 def test_invalid_message_is_refused_and_changes_nothing(records: Records, text: str, said: str) -> None:

@@ -1,5 +1,4 @@
-"""Processes that an agent starts with an empty environment, as real coders do, or as orphans: fleet recognizes their
-run."""
+"""Processes that an agent starts with an empty environment or as orphans: fleet recognizes their run."""
 
 import json
 import sys
@@ -84,7 +83,7 @@ def test_mcp_server_without_an_environment_belongs_to_its_run(shop: Shop, how: s
     assert health["base_dir"] == str(shop.fleet.home), "the home is its run's"
     made = [shop.show(worker["worker_id"]), shop.show(task["id"])]
     assert [each["metadata"]["fleet.made_by"] for each in made] == [key, key]
-    assert cancelled["details"] == f"an agent may not cancel {shop.other}: {key} did not make it"
+    assert cancelled["details"] == f"an agent may not cancel {shop.other}: {key} did not create it"
     assert shop.show(shop.other)["status"] == "blocked"
     assert asked["answered"] is False and asked["question_id"]
 

@@ -228,7 +228,7 @@ def test_broken_settings_keep_the_old_ones_until_they_are_repaired(home: Supervi
     broken.replace(settings)  # an empty file, which `write_text` leaves for a moment, counts as valid
     home.wait_status(home.create("ok"), "closed")
     settings.write_text(good.replace("max_concurrent = 3", "max_concurrent = 1"))
-    wait_for(lambda: "settings taken over" in home.describe() or "taken over" in log_of(home), "the fix to be read")
+    wait_for(lambda: "settings reloaded" in home.describe() or "taken over" in log_of(home), "the fix to be read")
     home.wait_status(home.create("ok"), "closed")
 
 

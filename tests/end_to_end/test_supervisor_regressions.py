@@ -104,7 +104,7 @@ def test_settings_are_read_again_once_they_are_repaired(home: Supervised) -> Non
     settings = home.fleet.home / "runtime.toml"
     good = settings.read_text()
     settings.write_text("max_concurrent = = 2\n")
-    wait_for(lambda: "settings not taken over" in str(home.log_lines()), "it to be told", home.describe)
+    wait_for(lambda: "settings not reloaded" in str(home.log_lines()), "it to be told", home.describe)
     time.sleep(0.6)  # longer than a poll
     assert len(home.agents()) == 1  # the old settings still apply
     settings.write_text(good.replace("max_concurrent = 1", "max_concurrent = 2"))

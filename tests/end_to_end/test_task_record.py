@@ -98,7 +98,7 @@ def test_following_prints_new_lines_until_the_task_has_ended(records: Records) -
 
 
 def test_newest_log_is_printed_whole_or_its_end(records: Records) -> None:
-    assert "there is no log yet" in records.fleet("log").err
+    assert "no log exists yet" in records.fleet("log").err
     logs = records.fleet.home / "logging"
     (logs / "fleet-2026-01-01.jsonl").write_text("old\n")
     os.utime(logs / "fleet-2026-01-01.jsonl", (1, 1))

@@ -21,7 +21,7 @@ def test_tasks_reports_when_nothing_runs_or_waits(records: Records) -> None:
 def test_tasks_gives_a_hint_without_a_home(fleet: Program) -> None:
     done = fleet("tasks")
     assert done.code == 1
-    assert "there is no fleet home" in done.err and "fleet init" in done.err
+    assert "no fleet home" in done.err and "fleet init" in done.err
 
 
 def test_live_run_is_shown_with_its_usage(records: Records) -> None:
@@ -92,7 +92,7 @@ def test_tasks_says_why_nothing_starts(records: Records) -> None:
     records.fleet.ok("pause")
     told = records.fleet("tasks").err
     assert "0 running, 1 ready, 1 waiting for others, 0 blocked" in told
-    assert "no supervisor runs" in told and "paused; `fleet resume` goes on" in told
+    assert "no supervisor is running" in told and "paused; `fleet resume` goes on" in told
     records.fleet.ok("resume")
     assert "paused" not in records.fleet("tasks").err
 

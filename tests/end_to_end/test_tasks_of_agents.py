@@ -119,7 +119,7 @@ def test_tasks_nest_as_deep_as_the_persons_server_allows(shop: Shop, tmp_path: P
             rules = json.loads(said["fleet.rules"])
             assert (rules["depth"], rules["repos"], rules["at_once"]) == (4, [str(shop.repo)], 50), "as its maker's"
             assert said["fleet.made_by"] == maker
-    token, deep = shop.token(key), f"an agent of {key} may not make tasks: it is 4 deep already, and 4 is the most"
+    token, deep = shop.token(key), f"an agent of {key} may not create tasks: its depth is 4, and the maximum is 4"
     assert shop.bd(token, "create", "more")[1]["error"] == deep
     with serving(shop.fleet, FLEET_RUN_TOKEN=token, FLEET_MAX_SPAWN_DEPTH="9") as tools:
         task = {"title": "x", "cwd": str(shop.repo)}
@@ -134,7 +134,7 @@ def test_tasks_of_a_run_share_its_budget(shop: Shop) -> None:
     ids = [each["worker_id"] for each in made]
     over = shop.tools.wait_over(own, *ids)
     assert len({each["reason"] for each in over}) == 1, over
-    assert over[0]["reason"] == f"{own} and what came of it took $1.20 of $1.00 allowed", "and the maker is no better"
+    assert over[0]["reason"] == f"{own} and its tasks used $1.20 of $1.00 allowed", "and the maker is no better"
     costs = [json.loads(shop.fleet.ok("runs", key, "--json"))[0]["cost_usd"] for key in ids]
     assert sum(costs) == pytest.approx(1.2), "and not three dollars"
 
@@ -148,6 +148,6 @@ def test_run_without_budget_left_cannot_create_tasks(shop: Shop) -> None:
         assert json.loads(kept["fleet.limits"])["max_cost_usd"] == 0.405
         tools.wait_over(key)
         said = tools.refused("create_worker", **shop.order())
-    assert said.endswith(f"{own} may not make tasks: of what it and they may spend $0.00 is left")
+    assert said.endswith(f"{own} may not create tasks: $0.00 of its budget is left")
     code, told = shop.bd(token, "create", "more")
     assert (code, told["error"]) == (1, said.removeprefix("IllegalMove: "))

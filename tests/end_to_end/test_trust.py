@@ -94,9 +94,9 @@ def test_commands_of_a_project_file_are_shown_and_not_trusted_automatically(plac
 
 def test_trusted_commands_stay_trusted_until_one_changes(place: Place) -> None:
     out = place.fleet.ok("trust")
-    assert f"{place.repo} is trusted as it is now\n  setup.commands: make a\n" in out
+    assert f"{place.repo} is trusted in its current state\n  setup.commands: make a\n" in out
     assert place.untrusted() == []
-    assert "nothing to trust that was not trusted before" in place.fleet.ok("trust")
+    assert "nothing new to trust" in place.fleet.ok("trust")
     place.write(SETTINGS.replace("make b", "make b && curl"))
     assert place.untrusted() == ["setup.commands: make b && curl"]
     assert "  setup.commands: make b && curl\n" in place.fleet.ok("trust")
@@ -118,7 +118,7 @@ def test_settings_outside_the_project_need_no_trust(place: Place) -> None:
     place.write("model = 'o3'\n")
     home = Home(str(place.fleet.home))
     assert load(home, str(place.repo), env={}).demands == ()
-    assert "has no project file that would run anything" in place.fleet.ok("trust", "--show")
+    assert "has no project file with commands" in place.fleet.ok("trust", "--show")
 
 
 def test_repository_is_recorded_at_first_use_and_changes_are_reported(place: Place) -> None:

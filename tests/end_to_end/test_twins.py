@@ -42,14 +42,14 @@ def test_second_clone_is_refused_and_takes_over_when_the_first_is_gone(twins: tu
     wait_for(lambda: notes_in([one.audit]), "an agent", one.said)
     other.start()
     wait_for(lambda: other.is_over, "the second to give up", other.said)
-    assert "another machine is at work as clone" in other.said()
+    assert "another machine runs as clone" in other.said()
     assert "host.name" in other.said() or "[host] name" in other.said()
     assert not notes_in([other.audit])
     assert one.fleet("hosts", "--json").count('"clone"') == 1
     # A machine that left or restarted leaves a record that is no longer renewed: the second waits for it, and says so.
     one.kill_all()
     other.start()
-    wait_for(lambda: "is waited for" in other.said(), "the second to say so", other.said)
+    wait_for(lambda: "waiting" in other.said(), "the second to say so", other.said)
     wait_for(lambda: notes_in([other.audit]), "the task to go on", other.said)
     assert overlaps(notes_in([one.audit, other.audit])) == []
 
@@ -62,4 +62,4 @@ def test_restarted_supervisor_on_the_same_machine_does_not_wait(twins: tuple[Hos
     one.kill_supervisor()
     one.start()
     wait_for(lambda: "adopted" in one.said(), "the agent to be followed again", one.said)
-    assert "is waited for" not in one.said()
+    assert "waiting" not in one.said()

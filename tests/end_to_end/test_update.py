@@ -126,7 +126,7 @@ def test_update_shows_the_command_of_uv_and_runs_it_when_confirmed(by_uv: Instal
 
     assert asked(fleet, "y") == 0
     assert fleet.ok("--version") == f"fleet {NEW}\n"
-    assert fleet.ok("update", "--yes").endswith(f"fleet is as before: {NEW}\n")
+    assert fleet.ok("update", "--yes").endswith(f"fleet is unchanged: {NEW}\n")
     assert not (fleet.cwd / "obeyed").exists()
     failed = fleet("update", "--yes", UV_OFFLINE="neither")
     assert failed.code == 1 and "error: cannot update: uv failed with exit code" in failed.err
@@ -165,8 +165,8 @@ def test_update_refuses_when_the_distribution_is_not_fleets_own(by_uv: Installed
     (info.with_name(f"fleet-{OLD}.dist-info") / "METADATA").write_text(f"Name: fleet\nVersion: {OLD}\n")
     other = fleet("update", "--yes", PYTHONPATH="")
     said = [each.err.splitlines()[0] for each in (foreign, elsewhere)]
-    assert said[0] == "error: cannot update: the commands of the distribution fleet-agents are not fleet's"
-    assert said[1].startswith("error: cannot update: the distribution fleet-agents is not what runs")
+    assert said[0] == "error: cannot update: the commands of the distribution fleet-agents do not belong to fleet"
+    assert said[1].startswith("error: cannot update: the running fleet is in ")
     # The tests' own installation of fleet is also on this environment's path.
     assert other.err.startswith("error: cannot update: ")
     assert [each.code for each in (foreign, elsewhere, other)] == [1, 1, 1]
@@ -221,7 +221,7 @@ def test_update_of_a_clone_pulls_and_installs_again(installed: Installed, tmp_pa
 def test_update_refuses_an_environment_of_another_program(by_uv: Installed) -> None:
     (by_uv.venv / "uv-receipt.toml").touch()
     done = by_uv.fleet("update", "--yes")
-    assert done.code == 1 and f"uv tool environment {by_uv.venv}, which is another program's" in done.err
+    assert done.code == 1 and f"uv tool environment {by_uv.venv}of another program" in done.err
 
 
 @pytest.mark.parametrize(

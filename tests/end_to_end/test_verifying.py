@@ -108,7 +108,7 @@ def test_command_must_fail_at_the_base_when_asked(project: Project) -> None:
     project.base = mended
     nothing_new = project.look(project.branch({"notes.txt": "x\n"}), fail_to_pass=True)
     assert nothing_new.ok and nothing_new.base_status == 0 and not nothing_new.proves
-    assert nothing_new.doubts == ("it passes at the base too",)
+    assert nothing_new.doubts == ("it also passes at the base",)
     with_a_test = project.branch(
         {"calc.py": MENDED + "\n\ndef double(a):\n    return 2 * a\n", "tests/test_double.py": DOUBLE}
     )
@@ -123,7 +123,7 @@ def test_verification_ends_in_time_with_its_daemons(project: Project) -> None:
     token = a_token()
     tip = project.branch({})
     seen = project.look(tip, f"setsid sh -c 'sleep 300; : {token}' & echo begun; sleep 300; : {token}", seconds=0.5)
-    assert (seen.status, seen.why, seen.ok) == (None, "did not end in 0.5 s", False)
+    assert (seen.status, seen.why, seen.ok) == (None, "did not end within 0.5 s", False)
     assert seen.tail == "begun"
     seen = project.look(tip, f"setsid sh -c 'sleep 300; : {token}' & exit 0")
     assert seen.ok
@@ -169,7 +169,7 @@ def test_network_is_reachable_only_when_allowed(project: Project) -> None:
         assert project.look(tip, f'python3 -c "{own}"').status == 0
         allowed = project.look(tip, f'python3 -c "{call}"', network=True)
         assert allowed.status == 0, allowed.tail
-    words = "no sight of fleet's own files, no place to write but its own, no other processes, a home of its own"
+    words = "cannot see fleet's own files, can write only to its own folder, no other processes, its own home"
     assert refused.containment == f"no network, {words}"
     assert allowed.containment == words
 
@@ -236,7 +236,7 @@ def test_verification_runs_when_the_system_allows_no_namespaces(tmp_path: Path) 
     assert told["status"] == 0
     assert told["containment"] == (
         "weak: it could reach the network, see fleet's own files, write where the user can, see other processes; "
-        "a home of its own"
+        "its own home"
     )
 
 

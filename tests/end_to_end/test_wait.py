@@ -21,7 +21,7 @@ def test_wait_exits_with_1_when_a_task_needs_a_person(records: Records) -> None:
     records.fleet.ok("kill", task)
     done = records.fleet("wait", "--all", "--timeout", "20")
     assert done.code == 1
-    assert "3 blocked" in done.err and f"{last} blocked: waits for one that needs a person" in done.err
+    assert "3 blocked" in done.err and f"{last} blocked: waits for a task that needs a person" in done.err
 
 
 def test_wait_exits_with_124_when_its_time_is_over(records: Records) -> None:

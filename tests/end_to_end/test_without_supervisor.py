@@ -58,4 +58,4 @@ def test_kill_reports_a_closed_task_without_a_worktree(home: Terminals) -> None:
     home.fleet.ok("kill", "work")
     home.fleet.ok("done", "work")
     again = home.fleet("kill", "work")
-    assert again.code == 1 and f"{task} is closed already" in again.err and "blocked" not in again.out
+    assert again.code == 1 and f"{task} is already closed" in again.err and "blocked" not in again.out

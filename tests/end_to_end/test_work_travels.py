@@ -47,7 +47,7 @@ def test_task_made_on_one_host_runs_on_another_and_its_work_returns(site: Site, 
         assert alpha.fleet("logs", key).err == "from host beta\n"
         assert "not yet: it is on host beta" in alpha.fleet.ok("show", key)
         assert '"kind"' in alpha.fleet.ok("task", key, "events")
-        assert "lies on host beta" in alpha.fleet("task", key, "plan").err
+        assert "is on host beta" in alpha.fleet("task", key, "plan").err
         words = [*alpha.fleet.argv, "attach", key]
         talk = subprocess.Popen(words, env=alpha.fleet.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
         assert talk.stdout is not None and talk.stdout.readline()
@@ -96,7 +96,7 @@ def test_unreachable_remote_does_not_count_against_the_task(site: Site, alpha: H
     wait_for(lambda: "does not take" in alpha.fleet.ok("show", key), "what is not sent to be told", beta.said)
     assert f"refs/heads/fleet/{key}" not in site.refs()
     refused = alpha.fleet("diff", key)
-    assert refused.code == 1 and "is not at" in refused.err
+    assert refused.code == 1 and "is not on" in refused.err
     beta.kill()
     hook.unlink()
     beta.start()

@@ -23,7 +23,9 @@ def test_unknown_account_is_a_fault_with_its_place(fleet: Program) -> None:
     text = '[[stages]]\nname = "a"\nexecutor = "demo"\nprompt = "x"\naccount = "nobody"\n'
     file.write_text(text)
     told = fleet("workflow", "validate", "flow.toml")
-    fault = "error: flow.toml: stages[0].account: demo has no account 'nobody'\nhint:  `fleet accounts` lists them.\n"
+    fault = (
+        "error: flow.toml: stages[0].account: demo has no account 'nobody'\nhint:  run `fleet accounts` to list them\n"
+    )
     assert (told.code, told.err) == (1, fault)
     fleet.furnish(("init", "--permissions", "user"))
     with (fleet.home / "runtime.toml").open("a") as settings:

@@ -50,7 +50,7 @@ def test_retried_stage_reopens_the_stages_after_it(home: Terminals) -> None:
     flow = seen(home, flow)
     assert (flow["status"], flow["reason"]) == ("succeeded", None)
     assert home.told("workflow", "list", "--status", "cancelled") == []
-    assert "is succeeded already" in home.fleet("workflow", "cancel", flow["id"]).err
+    assert "is already succeeded" in home.fleet("workflow", "cancel", flow["id"]).err
 
 
 def test_workflow_about_to_resume_is_neither_canceled_nor_cleaned_up(home: Terminals) -> None:

@@ -23,7 +23,7 @@ def test_stage_that_times_out_or_fails_passes_on_its_work(home: Terminals) -> No
     assert slow["commits"] == [run_git(home.repo, "rev-parse", branch_of(flow, "slow"))] and slow["summary"]
     assert (bad["status"], bad["files_changed"], len(bad["commits"])) == ("failed", ["b"], 1)
     told = home.fleet.ok("workflow", "results", flow["id"])
-    assert "slow: failed; it left no result: made from what it said and changed\n" in told
+    assert "slow: failed; it left no result: derived from its messages and changes\n" in told
     assert not home.rows("select * from runs where task = ?", task_of(flow, "after")), "those behind it do not run"
 
 
@@ -68,7 +68,7 @@ def test_stage_that_reports_being_blocked_needs_a_person_and_keeps_its_work(home
     assert states(flow) == {"impl": "failed", "look": "failed", "deploy": "failed"} and flow["status"] == "failed"
     for name in ("impl", "look"):
         task = home.task(task_of(flow, name))
-        assert task["reason"] == "it says it is blocked: no credentials for the database"
+        assert task["reason"] == "the agent reports that it is blocked: no credentials for the database"
         assert (task["status"], task["finding"]) == ("blocked", "incomplete")
         assert len(home.runs(task_of(flow, name))) == 1, "another try would meet the same"
     handed = results(home, flow)["impl"]["result"]
@@ -86,5 +86,5 @@ def test_stage_that_reports_being_blocked_needs_a_person_and_keeps_its_work(home
 def test_round_that_reports_being_blocked_ends_the_loop(home: Terminals) -> None:
     blocked = handing_in(summary="", status="blocked")
     flow = ran(home, stage("work", "echo x >> log", blocked, verify="test -e no", repeat=3), code=1)
-    assert home.task(task_of(flow, "work"))["reason"] == "it says it is blocked"
+    assert home.task(task_of(flow, "work"))["reason"] == "the agent reports that it is blocked"
     assert [len(home.runs(each["task"])) for each in flow["stages"]] == [1, 0, 0]

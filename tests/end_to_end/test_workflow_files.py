@@ -40,7 +40,7 @@ def test_existing_file_is_never_overwritten(fleet: Program) -> None:
     result = fleet("workflow", "new", "test-driven", "--out", "mine.toml")
     assert (result.code, result.err) == (
         1,
-        "error: mine.toml is there already\nhint:  name another file with --out.\n",
+        "error: mine.toml already exists\nhint:  pass another file with --out\n",
     )
     assert (fleet.cwd / "mine.toml").read_text() == "precious"
     assert fleet("workflow", "new", "nope").err.startswith("error: no template 'nope'\nhint:  ")
@@ -57,7 +57,7 @@ def test_every_fault_is_reported_with_its_place(fleet: Program) -> None:
         "error: broken.yaml:4:15: unknown coder 'clade'",
         "error: broken.yaml:7:22: the variable {stages.refine.summary} is about stage 'refine', "
         "on which 'review' does not depend",
-        "error: broken.yaml:8:18: there is no stage 'wirte'",
+        "error: broken.yaml:8:18: no such stage: 'wirte'",
         "error: broken.yaml:11:5: unknown key 'depend_on' of a stage",
     ]
     assert "hint:  did you mean 'write'?\n" in result.err
@@ -68,7 +68,7 @@ def test_every_fault_is_reported_with_its_place(fleet: Program) -> None:
         "line": 8,
         "column": 18,
         "path": "stages[1].depends_on[0]",
-        "message": "there is no stage 'wirte'",
+        "message": "no such stage: 'wirte'",
         "hint": "did you mean 'write'?",
     }
     for command in ("show", "run"):

@@ -65,8 +65,8 @@ def test_result_of_a_stage_reaches_the_prompt_of_the_next(home: Terminals) -> No
 
 def _cleaned(home: Terminals, flow: dict[str, Any]) -> None:
     refused = home.fleet("workflow", "cancel", flow["id"])
-    assert refused.code == 1 and "is succeeded already" in refused.err
-    assert home.fleet("workflow", "cleanup", flow["id"]).code == 2, "nobody can be asked"
+    assert refused.code == 1 and "is already succeeded" in refused.err
+    assert home.fleet("workflow", "cleanup", flow["id"]).code == 2, "cannot ask for confirmation"
     (home.repo / "untouched").touch()
     tree = next(Path(each) for each in home.worktrees() if "write" in each)
     (tree / "precious").write_text("not committed")
@@ -74,7 +74,7 @@ def _cleaned(home: Terminals, flow: dict[str, Any]) -> None:
     assert len(gone) == 3 and all(each["removed"] for each in gone) and not home.worktrees()
     saved = next(each["saved"] for each in gone if each["branch"] == branch_of(flow, "write"))
     assert run_git(home.repo, "show", f"{saved[0]}:precious") == "not committed"
-    assert branch_of(flow, "refine") in home.branches(), "what was done stays"
+    assert branch_of(flow, "refine") in home.branches(), "finished work is kept"
 
 
 def test_stage_is_skipped_with_its_dependents_when_its_condition_is_false(home: Terminals) -> None:
@@ -198,10 +198,12 @@ def test_unusable_list_fails_the_stages_over_it_and_says_why(home: Terminals) ->
     flow = ran(home, plan, part, stage("end", "touch b", depends_on=["part"]), code=1)
     assert flow["status"] == "failed"
     assert states(flow) == {"plan": "done", "part@1": "failed", "part@2": "failed", "end": "failed"}
-    why = "its result.json is not used: next_steps holds something that is not text"
+    why = "its result.json is ignored: next_steps contains a value that is not text"
     reasons = {each["name"]: each["reason"] for each in flow["stages"]}
-    assert f"plan handed in no result, so stages.plan.next_steps is not known: {why}" in reasons["part@1"]
-    assert f"plan: done; {why}: made from what it said and changed" in home.fleet.ok("workflow", "results", flow["id"])
+    assert f"plan has no result, so stages.plan.next_steps is unknown: {why}" in reasons["part@1"]
+    assert f"plan: done; {why}: derived from its messages and changes" in home.fleet.ok(
+        "workflow", "results", flow["id"]
+    )
     assert not home.rows("select * from runs where task = ?", task_of(flow, "part@1")), "nothing is spent on it"
 
 

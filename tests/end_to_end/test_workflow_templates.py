@@ -160,7 +160,9 @@ def test_workflow_fails_when_the_new_test_passes_without_the_code(shop: Shop, tm
     done = shop.run("test-driven", repo)
     assert done.code == 1
     flow = json.loads(done.out)
-    assert flow["status"] == "failed" and flow["reason"].startswith("stage write-test failed: its work does not pass")
+    assert flow["status"] == "failed" and flow["reason"].startswith(
+        "stage write-test failed: its work fails verification"
+    )
     assert "! make test" in flow["reason"]
     assert set(states(by_name(flow)).values()) == {"failed"}
 

@@ -107,7 +107,7 @@ def test_work_stays_uncommitted_when_only_stderr_reports_a_limit(home: Terminals
     [
         ("echo all is well; test -e new.txt", 0, "passed"),
         ("echo it is not; exit 4", 4, "failed: 4"),
-        ("sleep 60", None, "failed: did not end in 1 s"),
+        ("sleep 60", None, "failed: did not end within 1 s"),
     ],
 )
 def test_result_of_verify_is_recorded_with_the_run(

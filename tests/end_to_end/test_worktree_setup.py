@@ -125,7 +125,7 @@ def test_setup_command_has_a_timeout_and_none_of_its_processes_survive(home: Ter
     noted = home.fleet.user / "noted"
     set_up(home, commands=[f"echo x > {noted}; setsid tail -f {noted} & wait"], seconds=1)
     result = home.fleet("create", "work", "--prompt", "work")
-    assert result.code == 1 and "did not end in 1 s" in result.out
+    assert result.code == 1 and "did not end within 1 s" in result.out
     assert noted.exists() and at_work_on(noted) == []
 
 

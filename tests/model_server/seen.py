@@ -51,7 +51,6 @@ class Requests:
             self._came.notify_all()
 
     def of(self, scenario: str) -> list[Request]:
-        """Return the requests of one scenario."""
         with self._came:
             return self._of(scenario)
 

@@ -90,7 +90,6 @@ def mixed(real: Real, server: ModelServer) -> Callable[..., Mixed]:
 
 
 def join(home: RealFleet, cli: str, model: Scenario) -> None:
-    """Add a CLI with this model to a home."""
     setup = cli_env(cli, model, Path(home.fleet.env["HOME"]))
     for path, text in setup.files.items():
         path.parent.mkdir(parents=True, exist_ok=True)

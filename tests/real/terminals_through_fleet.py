@@ -74,7 +74,6 @@ class RealTerminals(Terminals):
         return [path for path in (self.folder.parent / ".claude.json", self.folder / "config.toml") if path.exists()]
 
     def worktree(self, branch: str) -> Path:
-        """Return the worktree of a branch."""
         return Path(self.listed()[branch]["worktree"])
 
     def session(self, branch: str) -> str:

@@ -141,4 +141,4 @@ def test_each_first_command_opens_a_home_with_only_beads(fleet: Program) -> None
     assert 'queue = "beads"' in (fleet.home / "runtime.toml").read_text()
     fleet.env |= {"FLEET_BD": "/nowhere", "PATH": "/nowhere"}
     away = fleet("bd", "list")
-    assert (away.code, away.out) == (1, "") and "there is no bd on PATH" in away.err and "FLEET_BD" in away.err
+    assert (away.code, away.out) == (1, "") and "bd is not on PATH" in away.err and "FLEET_BD" in away.err

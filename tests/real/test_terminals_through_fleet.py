@@ -232,7 +232,7 @@ def test_task_is_done_when_a_person_says_so_and_killed_work_is_kept(cli: str, op
     killed, _ = held(home, "killed")
     home.fleet.ok("done", "done")
     home.fleet.ok("kill", "killed", "--yes")
-    assert home.wait_status(done, "closed")["close_reason"] == "done by hand"
+    assert home.wait_status(done, "closed")["close_reason"] == "closed manually"
     assert home.wait_status(killed, "blocked")["reason"].startswith("stopped by hand")
     home.wait(lambda: home.sessions() == set() and home.agents() == [], "their terminals to go")
     assert "kept" in run_git(home.repo, "ls-tree", "--name-only", "done").splitlines()

@@ -92,13 +92,13 @@ def test_agent_may_not_choose_fields_for_people(agent: Agent, tmp_path: Path) ->
     run_git(agent.repo, "branch", "release")
     agent.ok("bd", "create", "made", "--id", "fleet-made", "--coder", "demo")
     attacks: dict[str, list[dict[str, Any]]] = {
-        "may not say extra_args": [{"fleet.rules": '{"extra_args": ["--dangerously-skip-permissions"]}'}],
+        "may not pass extra_args": [{"fleet.rules": '{"extra_args": ["--dangerously-skip-permissions"]}'}],
         "may not choose account": [{"fleet.account": "rich"}],
         "may not choose base": [{"fleet.base": base} for base in ("main", "../../evil", "--upload-pack=x", "HEAD~1")],
         "may not choose remote": [{"fleet.remote": "ext::sh -c x"}, {"fleet.remote": str(other)}],
         "may not choose coder": [{"fleet.coder": "evil:Coder"}],
         "may not work on branch": [{"fleet.branch": branch} for branch in ("main", "release")],
-        "cannot be the name of a branch": [{"fleet.branch": "../../HEAD"}],
+        "is not a valid branch name": [{"fleet.branch": "../../HEAD"}],
         "is not an allowed repository": [
             *({"fleet.repo": place} for place in (str(other), f"{agent.repo}/../../other", str(agent.repo / "link"))),
             {"fleet.cwd": f"{agent.repo}/link"},

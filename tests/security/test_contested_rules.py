@@ -28,7 +28,7 @@ def test_verified_branch_that_changes_its_rules_is_merged_only_if_a_person_says_
     assert merged(told) == [good]
     why = left_out(told)
     for task, file in zip(bad, FILES, strict=False):
-        assert f"it changes {file}, which says how work is judged" in why[task], why
+        assert f"it changes {file}, which decides how work is judged" in why[task], why
         assert "name it and pass --unverified" in why[task]
     assert (home.repo / ".fleet" / "config.toml").read_text() == config
 

@@ -56,6 +56,6 @@ def test_task_of_an_agent_is_judged_by_the_projects_command_and_the_supervisors_
     findings = {title: row["finding"] for title, row in made().items()}
     failed = dict.fromkeys(("programs", "command", "breaks-out", "harder"), "failed_verify")
     assert findings == failed | {"honest": "verified", "unjudged": "unverified"}, shown
-    assert "`grep -q oo work.txt`, chosen by the agent that made the task, passed too" in shown["honest"]
+    assert "`grep -q oo work.txt`, chosen by the agent that created the task, also passed" in shown["honest"]
     assert "`echo too hard; false` ended with exit code 1" in shown["harder"]
     assert f"an agent of {found['unjudged']['made_by']} chose the verify command" in shown["unjudged"]

@@ -63,8 +63,8 @@ PLANTS: list[tuple[str, Callable[[Path, Path], object], str]] = [
     ("another's branch", plumbing("update-ref", "refs/heads/other", "work"), "refs/heads/other was moved"),
     ("an idle branch", plumbing("update-ref", "refs/heads/idle", "work"), "refs/heads/idle was moved"),
     ("by its file", lambda top, _: write(top / ".git/refs/heads/idle", "1" * 40 + "\n"), "refs/heads/idle"),
-    ("a link", plumbing("symbolic-ref", "refs/heads/idle", "refs/heads/work"), "refs/heads/idle was made a link to"),
-    ("replace", plumbing("replace", "main", "work"), "it shows one object in place of another"),
+    ("a link", plumbing("symbolic-ref", "refs/heads/idle", "refs/heads/work"), "refs/heads/idle became a link to"),
+    ("replace", plumbing("replace", "main", "work"), "it replaces one object with another"),
     ("a tag moved", plumbing("tag", "-f", "v1", "work"), "refs/tags/v1 was moved"),
     ("a new tag", plumbing("tag", "v2", "work"), "refs/tags/v2 was made"),
     ("a tag gone", plumbing("tag", "-d", "v1"), "refs/tags/v1 was deleted"),
@@ -108,11 +108,11 @@ def test_planted_refs_and_files_are_reported(place: Place) -> None:
 
 def test_moved_branch_of_the_main_checkout_is_restored_and_kept(place: Place) -> None:
     before = primary.mark(place.view)
-    user = commit(place.top, "user.txt", "while it ran\n")
+    user = commit(place.top, "user.txt", "during the run\n")
     planted = run_git(worktree(place, "work"), "rev-parse", "work")
     run_git(worktree(place, "work"), "update-ref", "-m", "commit: forged", "refs/heads/main", "work")
     found = primary.since(place.home, place.view, before, "work")
-    assert [words for words in found if "is back at" in words], found
+    assert [words for words in found if "was reset to" in words], found
     assert run_git(place.top, "rev-parse", "main") == user
     assert run_git(place.top, "status", "--porcelain") == ""
     (kept,) = run_git(place.top, "for-each-ref", "--format=%(objectname)", "refs/fleet/planted").splitlines()
@@ -149,7 +149,7 @@ def test_merges_of_fleet_and_commits_without_a_log_are_never_undone(place: Place
     assert [words for words in found if "refs/heads" in words] == [] and run_git(top, "rev-parse", "main") == merged
 
     run_git(worktree(place, "work"), "update-ref", "refs/heads/main", "work")
-    assert "is back at" in str(primary.since(place.home, place.view, before, "work"))
+    assert "was reset to" in str(primary.since(place.home, place.view, before, "work"))
     assert run_git(top, "rev-parse", "main") == merged, "the merge of fleet stays"
     run_git(worktree(place, "work"), "update-ref", "-d", "refs/heads/main")
     assert "was deleted without" in str(primary.since(place.home, place.view, before, "work"))

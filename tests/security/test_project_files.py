@@ -283,4 +283,4 @@ def test_project_file_that_an_agent_deletes_is_flagged(home: Victim) -> None:
     key = home.create("work", "--cwd", str(home.folder))
     home.start()
     home.wait_status(key, "closed")
-    assert f"{file}, which says how work is judged, was changed while it ran" in home.fleet.ok("receipt", key)
+    assert f"{file}, which decides how work is judged, changed during the run" in home.fleet.ok("receipt", key)

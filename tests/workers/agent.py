@@ -1,4 +1,4 @@
-"""A scripted agent: `agent.py <behaviour> [argument…]`. What it starts has the last argument in its command line."""
+"""A scripted agent: `agent.py <behavior> [argument…]`. Its children have the last argument in their command line."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def forever(*_: str) -> None:
 
 
 def flood(mebibytes: str, newline: str = "no") -> None:
-    """Print that much as fast as possible, in one line or in many, and then a last line."""
+    """Print this many bytes as fast as possible, in one line or in many, then a last line."""
     block = (b"x" * 1023 + b"\n") * 1024 if newline == "lines" else b"x" * 1024 * 1024
     for _ in range(int(mebibytes)):
         put(block)
@@ -45,19 +45,18 @@ def flood(mebibytes: str, newline: str = "no") -> None:
 
 
 def put(data: bytes) -> None:
-    """Write all of it."""
     while data:
         data = data[os.write(1, data) :]
 
 
 def noise(*_: str) -> None:
-    """Print what is not text: NULs, every byte, broken UTF-8, half a JSON, escapes; a bit on stderr."""
+    """Print NULs, every byte, broken UTF-8, half a JSON object and escapes, and something on stderr."""
     put(b"\0\0" + bytes(range(256)) * 100 + b'\xff\xfe\xc3(\n{"half": \n\x1b[2J\x1b]0;title\x07\n')
     os.write(2, b"\x80\x81\n")
 
 
 def stubborn(*_: str) -> None:
-    """Ignore every signal that can be ignored, and say so."""
+    """Ignore every signal that can be ignored, and print a line."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     put(b"ignoring\n")
@@ -65,7 +64,7 @@ def stubborn(*_: str) -> None:
 
 
 def polite(*_: str) -> None:
-    """End with 42 when asked to."""
+    """End with 42 on SIGTERM."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(42))
     put(b"waiting\n")
     while True:
@@ -84,7 +83,7 @@ def hostile(then: str, token: str) -> None:
 
 
 def daemon(command: list[str], env: dict[str, str]) -> None:
-    """Start a process as a daemon does: two forks, a session of its own."""
+    """Start a daemon: two forks and a separate session."""
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:
@@ -118,20 +117,20 @@ def echo(*_: str) -> None:
 
 
 def sleep(seconds: str, *_: str) -> None:
-    """Say that it runs, then be silent."""
+    """Print a line, then nothing more."""
     put(b"sleeping\n")
     time.sleep(float(seconds))
 
 
 def busy(seconds: str, *_: str) -> None:
-    """Use the processor in a grandchild without a word."""
+    """Use the processor in a grandchild and print nothing."""
     work = f"import time\nwhile time.process_time() < {seconds}: pass"
     subprocess.run(["/bin/sh", "-c", '"$@"; true', "sh", sys.executable, "-I", "-S", "-c", work], check=True)
     time.sleep(int(LONG))
 
 
 def ticking(*_: str) -> None:
-    """Say again and again that it goes on."""
+    """Print progress lines forever."""
     while True:
         put(b"tick\n")
         time.sleep(0.02)
@@ -166,7 +165,7 @@ def attack(*_: str) -> None:
 
 
 def look(*_: str) -> None:
-    """Print what it was given."""
+    """Print the arguments, environment and working directory."""
     handles = [number for number in range(3, 1024) if is_open(number)]
     ignored = [line.split()[1] for line in Path("/proc/self/status").read_text().splitlines() if "SigIgn" in line]
     mask = os.umask(0)
@@ -183,7 +182,7 @@ def look(*_: str) -> None:
 
 
 def is_open(number: int) -> bool:
-    """Whether this descriptor is one."""
+    """Return True if the descriptor is open."""
     try:
         os.fstat(number)
     except OSError:

@@ -1,4 +1,4 @@
-"""Claims until nothing is left, once it is told to begin, and prints what it got: `claimer.py db name batch`."""
+"""Claim all tasks after a line on stdin, and print their ids: `claimer.py db name batch`."""
 
 import sys
 from datetime import timedelta
@@ -23,7 +23,7 @@ def main() -> None:
 
 
 def opened(database: str) -> Store:
-    """The queue in a file, or at an address."""
+    """Return the queue in a file or at an address."""
     if "://" not in database:
         return SqliteStore(database)
     from fleet.store.postgres.store import PostgresStore

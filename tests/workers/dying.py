@@ -15,7 +15,7 @@ EVENTS = {"before": "call", "after": "return"}
 
 
 def die_at(point: str, when: str, number: int) -> None:
-    """Have this process be killed there."""
+    """Kill this process at the chosen call."""
     module, _, function = point.partition(":")
     left = number
 

@@ -1,4 +1,4 @@
-"""Hosts that have nothing to do, each with the supervisor that `fleet run` has, many in one process.
+"""Idle hosts, each with the supervisor of `fleet run`, many in one process.
 
 `idle_hosts.py url folder first count`: prints a line when all of them are at work, and ends them after a line.
 """
@@ -27,7 +27,7 @@ def main() -> None:
 
 
 async def serve(fleets: dict[str, Fleet]) -> None:
-    """All of them, until a line is read."""
+    """Run all hosts until a line arrives on stdin."""
     contexts = [make_context(fleet, Said(name=name)) for name, fleet in fleets.items()]
     supervisors = [Supervisor(context) for context in contexts]
     async with asyncio.TaskGroup() as group:

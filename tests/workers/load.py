@@ -1,4 +1,4 @@
-"""A process that works on a queue and writes down what it was told, after it was told: `load.py how db acks name …`."""
+"""A process that uses a queue and records each answer after it arrived: `load.py how db acks name …`."""
 
 import os
 import random
@@ -43,20 +43,20 @@ class Worker:
         self.acknowledged("made", key)
 
     def claim(self, room: int) -> list[Claim]:
-        """Claim some."""
+        """Claim some tasks."""
         claims = self.store.claims.acquire(self.name, [Lane(room=room)], room=room, ttl=TTL)
         for claim in claims:
             self.acknowledged("claimed", claim.task.id, claim.epoch)
         return claims
 
     def settle(self, claim: Claim, status: str) -> None:
-        """Send one back, or close it."""
+        """Return a task to the queue or close it."""
         self.store.claims.settle(claim, Verdict(status=status))
         self.acknowledged(status, claim.task.id, claim.epoch)
 
 
 def share(worker: Worker, tasks: int) -> None:
-    """Make so many, claiming as it goes, then claim until nothing is left."""
+    """Create and claim tasks, then claim the rest."""
     for _ in range(tasks):
         worker.make()
         worker.claim(1)
@@ -65,7 +65,7 @@ def share(worker: Worker, tasks: int) -> None:
 
 
 def endless(worker: Worker, seed: int) -> None:
-    """Make, claim, close and send back, until killed; not beyond the life of whoever started it."""
+    """Create, claim, close and return tasks until killed or orphaned."""
     chance, starter = random.Random(seed), os.getppid()
     while os.getppid() == starter:
         with suppress(StoreHindered):  # on a busy machine the others can hold the database for a minute
@@ -76,7 +76,6 @@ def endless(worker: Worker, seed: int) -> None:
 
 
 def main() -> None:
-    """Work as told on the command line."""
     how, database, acks, name, number = sys.argv[1:]
     {"share": share, "endless": endless}[how](Worker(database, acks, name), int(number))
 

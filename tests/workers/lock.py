@@ -1,4 +1,4 @@
-"""Holds a database for as long as its standard input is open: `lock.py db`."""
+"""Hold a database for as long as its standard input is open: `lock.py db`."""
 
 import sys
 
@@ -6,7 +6,7 @@ from fleet.store.sqlite.store import SqliteStore
 
 
 def main() -> None:
-    """Hold, say so, wait."""
+    """Lock the database, print a line and wait."""
     store = SqliteStore(sys.argv[1])
     with store.atomic():
         store.config.set("held", "yes")

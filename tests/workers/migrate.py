@@ -1,4 +1,4 @@
-"""Brings a database through numbered steps as an upgrade does: `migrate.py db steps [stop-before]`.
+"""Migrate a database in numbered steps, as an upgrade does: `migrate.py db steps [stop-before]`.
 
 It says each step it begins; at the one named by `step.statement` it says `here` and waits to be killed.
 """
@@ -14,7 +14,7 @@ FIRST = sqlite_connection.SCHEMA_VERSION + 1  # the step after those that fleet 
 
 
 def script(number: int, tables: int = TABLES) -> str:
-    """A step of several statements: tables, a row for each, and a change of what the step before made."""
+    """Return a migration of several statements: new tables, a row in each, and a change of an earlier table."""
     made = [
         f"create table step_{number}_{table} (x); insert into step_{number}_{table} values ({number});"
         for table in range(tables)
@@ -24,7 +24,7 @@ def script(number: int, tables: int = TABLES) -> str:
 
 
 def main() -> None:
-    """Migrate from wherever the database is; wait for the killer where it was told to."""
+    """Migrate the database from its current schema. Wait at the given step for SIGKILL."""
     path, last, stop = sys.argv[1], int(sys.argv[2]), sys.argv[3]
     sqlite_connection.SCHEMA_VERSION = version_of(path)  # an upgrade opens what is older than itself
     connection = SqliteConnection(path, make=True)
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def version_of(path: str) -> int:
-    """The schema that a file has; a new one gets the one that fleet has."""
+    """Return the schema of a file. A new file gets the current schema."""
     try:
         return SqliteConnection(path).rows("pragma user_version")[0][0]  # type: ignore[no-any-return]
     except SchemaMismatch as mismatch:
@@ -48,7 +48,7 @@ def version_of(path: str) -> int:
 
 
 def wait_if(place: str, stop: str) -> None:
-    """Stand still at one place."""
+    """Wait before one step."""
     if place == stop:
         sys.stdout.write("here\n")
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Moves a branch as `fleet merge` does, and kills itself with -9 at the n-th thing it does to the disk or has git do.
+"""Move a branch as `fleet merge` does, and die by SIGKILL at the n-th write to the disk or call of git.
 
 python mover.py HOME REPOSITORY BRANCH OLD NEW TOKEN N. Not killed, it prints how many such things there were.
 """
@@ -18,7 +18,6 @@ WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
 def main() -> None:
-    """Do it."""
     home, top, branch, old, new, token, last = sys.argv[1:]
     repository = find_repository(top)
     count = 0

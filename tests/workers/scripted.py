@@ -1,4 +1,4 @@
-"""A coder for tests, named in settings by its import string: its agents do what the task's description says."""
+"""A coder for tests, named in settings by its import string. Its agents follow the task's description."""
 
 import signal
 import sys
@@ -9,12 +9,12 @@ from fleet.coders.demo.adapter import DemoCoder
 
 
 class ScriptedCoder(DemoCoder):
-    """Speaks the demo coder's stream; runs tests/workers/scripted_agent.py."""
+    """A coder with the demo coder's stream that runs tests/workers/scripted_agent.py."""
 
     name = "workers.scripted:ScriptedCoder"
     stop_steps = (signal.SIGTERM,)
 
     def command(self, order: Order) -> Command:
-        """The agent, with the prompt on stdin."""
+        """Return the command of the agent; the prompt is on stdin."""
         agent = str(Path(__file__).with_name("scripted_agent.py"))
         return Command(argv=(sys.executable, "-I", "-S", agent), stdin=order.prompt)

@@ -1,4 +1,4 @@
-"""An agent that does what its prompt says in a line `do: WORD key=value …`, and notes its life in $AUDIT.
+"""An agent that follows a line `do: WORD key=value …` in its prompt and records its life in $AUDIT.
 
 It imports nothing of fleet. The note has one line per start and end: what, task, run, pid, time.
 """
@@ -13,7 +13,7 @@ TASK, RUN = os.environ["FLEET_TASK_ID"], os.environ["FLEET_RUN_ID"]
 
 
 def note(what: str) -> None:
-    """Append one line to the audit file, whole."""
+    """Append one whole line to the audit file."""
     line = f"{what} {TASK} {RUN} {os.getpid()} {time.time():.6f}\n".encode()
     file = os.open(os.environ["AUDIT"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.write(file, line)
@@ -21,24 +21,24 @@ def note(what: str) -> None:
 
 
 def say(what: str, **fields: object) -> None:
-    """One line of the stream."""
+    """Print one line of the stream."""
     sys.stdout.write(json.dumps({"type": what, **fields}) + "\n")
     sys.stdout.flush()
 
 
 def work() -> None:
-    """Something that counts as having used a tool."""
+    """Print a tool call."""
     say("tool_use", id="1", tool="Write", input={"path": "x"})
     say("tool_result", id="1", tool="Write", ok=True, text="written")
 
 
 def done(text: str = "all done") -> None:
-    """The coder's last word."""
+    """Print the final event."""
     say("result", ok=True, text=text)
 
 
 def daemon(scrub: bool) -> None:
-    """A grandchild in a session of its own that outlives everything it can; its command names the audit file."""
+    """Start a grandchild in a separate session that survives its parents. Its command names the audit file."""
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:
@@ -48,14 +48,14 @@ def daemon(scrub: bool) -> None:
 
 
 def sleep(seconds: float, until: str = "") -> None:
-    """Wait so long, and until a file exists, in small steps, so that a signal ends it."""
+    """Wait for this time, or until a file exists, in small steps that a signal can end."""
     end = time.monotonic() + seconds
     while time.monotonic() < end or (until and not os.path.exists(until)):  # noqa: PTH110
         time.sleep(0.02)
 
 
 def put(*parts: bytes) -> None:
-    """Bytes as they are, to stdout."""
+    """Write raw bytes to stdout."""
     sys.stdout.flush()
     for part in parts:
         sys.stdout.buffer.write(part)
@@ -63,13 +63,13 @@ def put(*parts: bytes) -> None:
 
 
 def end(status: int) -> None:
-    """Leave at once."""
+    """Exit immediately."""
     note("end")
     os._exit(status)
 
 
 def bd(*words: str) -> None:
-    """Call the `bd` that it finds on its PATH, from a directory that has nothing to do with the queue."""
+    """Call the `bd` on the PATH from a directory unrelated to the queue."""
     pid = os.fork()
     if pid == 0:
         os.chdir("/")
@@ -80,7 +80,6 @@ def bd(*words: str) -> None:
 
 
 def main() -> None:
-    """Do it."""
     prompt = sys.stdin.read()
     order = next((line[4:] for line in prompt.splitlines() if line.startswith("do: ")), "ok")
     word, *pairs = order.split()
@@ -99,7 +98,7 @@ def main() -> None:
 
 
 def behave(word: str, seconds: float, options: dict[str, str]) -> None:
-    """One behaviour each: honest work, odd ends, silence, noise, protocol, malice."""
+    """Dispatch a word to a behavior: honest work, odd ends, silence, noise, protocol, malice."""
     for kind in (works, ends_oddly, is_silent, is_noisy, follows_the_protocol, is_hostile):
         if kind(word, seconds, options):
             return
@@ -107,7 +106,7 @@ def behave(word: str, seconds: float, options: dict[str, str]) -> None:
 
 
 def works(word: str, seconds: float, options: dict[str, str]) -> bool:
-    """Does something and says so."""
+    """Do some work and report it."""
     match word:
         case "ok":
             work()
@@ -143,7 +142,7 @@ def works(word: str, seconds: float, options: dict[str, str]) -> bool:
 
 
 def waits(word: str, seconds: float, options: dict[str, str]) -> bool:
-    """Waits for something elsewhere, without using the processor, and then works."""
+    """Wait for an external event without using the processor, then work."""
     match word:
         case "until":  # somebody makes a file
             while not os.path.exists(options["file"]):  # noqa: PTH110
@@ -158,7 +157,7 @@ def waits(word: str, seconds: float, options: dict[str, str]) -> bool:
 
 
 def ends_oddly(word: str, seconds: float, options: dict[str, str]) -> bool:  # noqa: C901 - a table of behaviours
-    """Ends, but not as it should."""
+    """End abnormally."""
     match word:
         case "nothing":
             done("nothing to do")
@@ -199,7 +198,7 @@ def ends_oddly(word: str, seconds: float, options: dict[str, str]) -> bool:  # n
 
 
 def is_silent(word: str, seconds: float, options: dict[str, str]) -> bool:
-    """Does not end by itself."""
+    """Never exit."""
     match word:
         case "hang_start" | "hang" | "ignore_term":
             sleep(seconds or 300)
@@ -232,7 +231,7 @@ def is_silent(word: str, seconds: float, options: dict[str, str]) -> bool:
 
 
 def is_noisy(word: str, seconds: float, options: dict[str, str]) -> bool:  # noqa: C901 - a table of behaviours
-    """Prints what nobody asked for, and then ends well: what it says before and after must be heard."""
+    """Print noise, then end normally. Lines before and after the noise must be read."""
     megabytes = int(options.get("megabytes", "100"))
     match word:
         case "long_line":
@@ -269,7 +268,7 @@ def is_noisy(word: str, seconds: float, options: dict[str, str]) -> bool:  # noq
 
 
 def follows_the_protocol(word: str, seconds: float, options: dict[str, str]) -> bool:
-    """Speaks to the queue and to people."""
+    """Talk to the queue and to people."""
     page, result = (f"{os.environ['FLEET_ARTIFACT_DIR']}/{name}" for name in ("Q&A.md", "result.json"))
     match word:
         case "hand_in":
@@ -319,7 +318,7 @@ def follows_the_protocol(word: str, seconds: float, options: dict[str, str]) -> 
 
 
 def is_hostile(word: str, seconds: float, options: dict[str, str]) -> bool:
-    """Uses against fleet that it may write where fleet reads."""
+    """Attack fleet through files that fleet reads."""
     folder = os.environ["FLEET_TASK_DIR"]
     match word:
         case "swap_stdout":  # whoever reads its output finds a pipe that nobody writes to

@@ -12,7 +12,7 @@ CRASH = os.environ.get("CRASH", "")
 
 
 def install(module: Any, class_name: str, method: str, when: str, number: int) -> None:
-    """Wrap one method so that its n-th call is the last thing this process does."""
+    """Wrap a method so that its n-th call kills this process."""
     owner = getattr(module, class_name)
     plain = next(each.__dict__[method] for each in owner.__mro__ if method in each.__dict__)
     is_class_method = isinstance(plain, classmethod)
@@ -33,13 +33,13 @@ def install(module: Any, class_name: str, method: str, when: str, number: int) -
 
 
 class Finder:
-    """Waits for the module to be imported, then wraps its method."""
+    """An import hook that wraps a method of a module."""
 
     def __init__(self, name: str, *rest: str) -> None:
         self.name, self.rest = name, rest
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Have the usual finders find it, and step in once it is loaded."""
+        """Return the usual spec, with a loader that wraps the method."""
         if name != self.name:
             return None
         sys.meta_path.remove(self)

@@ -1,4 +1,4 @@
-"""Starts agents, waits to be killed: `starter.py folder… [--lasting] -- behaviour [argument…]`; prints a line each."""
+"""Start agents and wait to be killed: `starter.py folder… [--lasting] -- behaviour [argument…]`; prints a line each."""
 
 import asyncio
 import sys
@@ -10,7 +10,7 @@ from launching import scripted
 
 
 async def main() -> None:
-    """Start one in each folder, say how that went, hold them."""
+    """Start an agent in each folder, print the results and wait."""
     split = sys.argv.index("--")
     folders, behaviour = sys.argv[1:split], sys.argv[split + 1 :]
     lasting = "--lasting" in folders
@@ -29,7 +29,7 @@ async def main() -> None:
 
 
 def say(word: str) -> None:
-    """One line, at once."""
+    """Print one line and flush."""
     sys.stdout.write(f"{word}\n")
     sys.stdout.flush()
 

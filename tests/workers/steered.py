@@ -14,7 +14,7 @@ AGENT = str(Path(__file__).with_name("steered_agent.py"))
 
 
 class ListeningCoder(DemoCoder):
-    """Its agents read messages on stdin while they work, and say what they got as a line `delivered`."""
+    """A coder whose agents read messages on stdin while they work, and print a line `delivered` for each."""
 
     name = "workers.steered:ListeningCoder"
     stop_steps = (signal.SIGTERM,)
@@ -22,27 +22,27 @@ class ListeningCoder(DemoCoder):
     resumes = SAME_CWD
 
     def command(self, order: Order) -> Command:
-        """The prompt is the first message."""
+        """Return the command; the prompt is the first message on stdin."""
         return Command(argv=(*_argv(order), "--listen"), stdin=self.message(order.prompt), keep_stdin=True)
 
     def parse(self, line: str) -> list[Event]:
-        """The demo coder's stream, and what was heard."""
+        """Parse the demo coder's stream and the lines `delivered`."""
         found = super().parse(line)
         if not found and '"delivered"' in line:
             return [Event(kind=Kind.DELIVERED, text=json.loads(line)["text"])]
         return found
 
     def message(self, text: str) -> str:
-        """A line of JSON."""
+        """Return a message as a line of JSON."""
         return json.dumps({"say": text}) + "\n"
 
     def interruption(self) -> str:
-        """Another one."""
+        """Return an interruption as a line of JSON."""
         return json.dumps({"stop": True}) + "\n"
 
 
 class ResumingCoder(DemoCoder):
-    """Its agents must be stopped to hear something; their session goes on."""
+    """A coder whose agents must be stopped to get a message; their sessions can be resumed."""
 
     name = "workers.steered:ResumingCoder"
     stop_steps = (signal.SIGTERM,)
@@ -50,12 +50,12 @@ class ResumingCoder(DemoCoder):
     resumes = SAME_CWD
 
     def command(self, order: Order) -> Command:
-        """The prompt on stdin, which then ends."""
+        """Return the command; stdin holds only the prompt."""
         return Command(argv=_argv(order), stdin=order.prompt)
 
 
 class LaterCoder(ResumingCoder):
-    """Its agents hear nothing while they work, and have no session to go on with."""
+    """A coder whose agents get no messages while they work and have no sessions."""
 
     name = "workers.steered:LaterCoder"
     steering = NEXT_RUN
@@ -63,12 +63,11 @@ class LaterCoder(ResumingCoder):
 
 
 class KeyedCoder(LaterCoder):
-    """Needs a key that agents get only where the settings say so."""
+    """A coder that needs a key from the settings."""
 
     name = "workers.steered:KeyedCoder"
 
     def login_signs(self, env: Mapping[str, str]) -> tuple[str, ...]:
-        """One variable."""
         return ("KEY_OF_ITS_OWN",)
 
 

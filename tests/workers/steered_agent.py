@@ -1,4 +1,4 @@
-"""An agent that can be spoken to: it does what its prompt says in a line `do: WORD key=value …`.
+"""An agent that reads messages and follows a line `do: WORD key=value …` in its prompt.
 
 It imports nothing of fleet. What it hears goes as JSON lines into $AUDIT.heard: the prompt it began with, each message,
 each order to stop, and the end of its stdin. `until` names a file that the test makes when the agent shall go on.
@@ -17,7 +17,7 @@ PAUSE = 0.02
 
 
 def heard(what: str, **more: object) -> None:
-    """Append one line to the file of what was heard, whole."""
+    """Append one whole line to the file of received messages."""
     line = json.dumps({"what": what, "run": RUN, "account": os.environ.get("ACCOUNT", ""), **more}) + "\n"
     file = os.open(os.environ["AUDIT"] + ".heard", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.write(file, line.encode())
@@ -25,32 +25,32 @@ def heard(what: str, **more: object) -> None:
 
 
 def say(what: str, **fields: object) -> None:
-    """One line of the stream."""
+    """Print one line of the stream."""
     sys.stdout.write(json.dumps({"type": what, **fields}) + "\n")
     sys.stdout.flush()
 
 
 def work() -> None:
-    """Something that counts as having used a tool."""
+    """Print a tool call."""
     say("tool_use", id="1", tool="Write", input={"path": "x"})
     say("tool_result", id="1", tool="Write", ok=True, text="written")
     say("usage", tokens={"input": 1200, "output": 80}, cost_usd=0.25, context=3456, window=128_000)
 
 
 class Ears:
-    """What is said to the agent while it works; without `listen` that is nothing."""
+    """The messages to a working agent; none without `listen`."""
 
     def __init__(self, listen: bool) -> None:
         self._said: queue.SimpleQueue[dict[str, str] | None] = queue.SimpleQueue()
         self.open = listen
 
     def listen(self) -> None:
-        """Begin to read; an agent that is deaf has not begun."""
+        """Start reading."""
         if self.open:
             threading.Thread(target=self._read, daemon=True).start()
 
     def take(self) -> bool:
-        """Hear what has come; whether there was a message."""
+        """Read pending messages. Return True if one arrived."""
         got = False
         while self.open and not self._said.empty():
             line = self._said.get()
@@ -73,7 +73,7 @@ class Ears:
 
 
 def main() -> None:
-    """Hear the prompt, do it, and after the last word wait for more, as a coder that listens does."""
+    """Read the prompt, work, and wait for more messages after the final event."""
     options = dict(word.removeprefix("--").partition("=")[::2] for word in sys.argv[1:])
     ears = Ears("listen" in options)
     prompt = json.loads(sys.stdin.readline())["say"] if ears.open else sys.stdin.read()
@@ -101,7 +101,7 @@ def stop_slowly(*_: object) -> None:
 
 
 def behave(word: str, said: dict[str, str], ears: Ears) -> None:
-    """One behaviour each."""
+    """Dispatch a word to a behavior."""
     match word:
         case "wait":  # hears what it is told meanwhile
             ears.listen()
@@ -128,7 +128,7 @@ def behave(word: str, said: dict[str, str], ears: Ears) -> None:
 
 
 def times() -> int:
-    """How often an agent of this task has begun."""
+    """Return the number of agents that this task has had."""
     task = RUN.partition("/")[0]
     with open(os.environ["AUDIT"] + ".heard") as file:  # noqa: PTH123
         lines = [json.loads(line) for line in file]

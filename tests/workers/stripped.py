@@ -1,4 +1,4 @@
-"""An agent whose programs are started with no environment at all, some of them as orphans: what they are answered.
+"""An agent that starts programs without an environment, some as orphans, and prints their answers.
 
 `stripped.py FOLDER` does what FOLDER/plan.json says, a list of {"how": …, "argv": …} or {…, "calls": [[tool, given]]},
 and leaves the answers in FOLDER/answers.json; {task} is its own. It imports nothing of fleet.
@@ -25,21 +25,21 @@ os.execve(sys.argv[1], sys.argv[1:], {})
 
 
 def started(how: str, argv: list[str]) -> "subprocess.Popen[bytes]":
-    """A program without any variable; `orphan`: nobody's child, either."""
+    """Run a program without environment variables, and with `orphan` also without a parent."""
     words = argv if how == "child" else [sys.executable, "-I", "-S", "-c", ORPHAN, *argv]
     pipe = subprocess.PIPE
     return subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, env={}, cwd="/")
 
 
 def ran(how: str, argv: list[str]) -> dict[str, Any]:
-    """What a command printed; an orphan's exit code is not known."""
+    """Return the output of a command. The exit code of an orphan is unknown."""
     process = started(how, argv)
     out, _ = process.communicate(timeout=60)
     return {"code": process.returncode if how == "child" else None, "out": out.decode()}
 
 
 def called(how: str, argv: list[str], calls: list[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
-    """What the tools of an MCP server answered."""
+    """Return the answers of an MCP server's tools."""
     process = started(how, argv)
     about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "stripped", "version": "1"}}
     asked(process, 0, "initialize", about)
@@ -61,7 +61,7 @@ def send(process: "subprocess.Popen[bytes]", message: dict[str, Any]) -> None:
 
 
 def asked(process: "subprocess.Popen[bytes]", number: int, method: str, params: dict[str, Any]) -> dict[str, Any]:
-    """The answer to one request; whatever else comes meanwhile is passed over."""
+    """Return the answer to one request. Skip other messages."""
     send(process, {"id": number, "method": method, "params": params})
     assert process.stdout is not None
     for line in process.stdout:

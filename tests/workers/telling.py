@@ -1,4 +1,4 @@
-"""A coder for tests, named in settings by its import string: its agents run lines in a shell and tell of each.
+"""A coder for tests, named in settings by its import string. Its agents run lines in a shell and report each one.
 
 Run as a program it is such an agent: it runs the lines of its prompt that begin with `do: `, says so in the demo
 coder's stream as a real one does, hands in and closes its task; `do: exit 3` ends it before that.
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 
 
 def coder() -> type:
-    """The class, made late: the agent does not import fleet."""
+    """Return the coder class. Built on demand, because the agent does not import fleet."""
     from fleet.coders.base import Command
     from fleet.coders.demo.adapter import DemoCoder
 
     class TellingCoder(DemoCoder):
-        """Speaks the demo coder's stream."""
+        """A coder with the demo coder's stream."""
 
         name = "workers.telling:TellingCoder"
         stop_steps = (signal.SIGTERM,)
 
         def command(self, order: "Order") -> "Command":
-            """The agent, with the prompt on stdin."""
+            """Return the command of the agent; the prompt is on stdin."""
             return Command(argv=(sys.executable, "-I", "-S", str(Path(__file__))), stdin=order.prompt)
 
     return TellingCoder
 
 
 def say(what: str, **fields: object) -> None:
-    """One line of the stream."""
+    """Print one line of the stream."""
     sys.stdout.write(json.dumps({"type": what, **fields}) + "\n")
     sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""An agent in a terminal: `terminal.py <behaviour> [argument…]`."""
+"""An agent in a terminal: `terminal.py <behavior> [argument…]`."""
 
 import os
 import select
@@ -12,12 +12,12 @@ BEGIN, END = b"\x1b[200~", b"\x1b[201~"
 
 
 def say(words: str) -> None:
-    """One line, at once."""
+    """Print one line and flush."""
     os.write(1, words.encode() + b"\n")
 
 
 def pasted(path: str) -> None:
-    """Keep what is pasted in a file, byte for byte, and whatever is typed after it in another; end at a q."""
+    """Write pasted bytes to one file and later keys to another. End at a q."""
     tty.setraw(0)
     os.write(1, b"\x1b[?2004hready\r\n")
     heard = b""
@@ -40,7 +40,7 @@ def interrupted(*_: str) -> None:
 
 
 def suspended(*_: str) -> None:
-    """Count on, whatever stops it, and take what is typed; end with 8 at `finish`."""
+    """Count forever and read keys. End with 8 at `finish`."""
     say("counting")
     began = time.monotonic()
     while True:
@@ -50,7 +50,7 @@ def suspended(*_: str) -> None:
 
 
 def orderly(path: str) -> None:
-    """Put things in order when the terminal goes: a file, then exit code 9."""
+    """Write a file and exit with 9 when the terminal closes."""
 
     def order(*_: object) -> None:
         Path(path).write_text("in order")
@@ -63,14 +63,14 @@ def orderly(path: str) -> None:
 
 
 def mark(path: str, *_: str) -> None:
-    """Leave a file that says it ran, and stay."""
+    """Write a file and stay alive."""
     Path(path).touch()
     say("first")
     time.sleep(86400)
 
 
 def place(*_: str) -> None:
-    """Say what its terminal is like."""
+    """Print the properties of the terminal."""
     size = os.get_terminal_size(0)
     foreground = os.tcgetpgrp(0) == os.getpgrp() == os.getpid()
     terminals = all(os.isatty(number) for number in range(3))
@@ -80,7 +80,7 @@ def place(*_: str) -> None:
 
 
 def is_open(number: int) -> bool:
-    """Whether this descriptor is one."""
+    """Return True if the descriptor is open."""
     try:
         os.fstat(number)
     except OSError:

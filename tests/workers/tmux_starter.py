@@ -1,4 +1,4 @@
-"""Starts an agent in a terminal, waits to be killed: `tmux_starter.py socket folder containment -- command…`."""
+"""Start an agent in a terminal and wait to be killed: `tmux_starter.py socket folder containment -- command…`."""
 
 import asyncio
 import sys
@@ -8,7 +8,7 @@ from launching import scripted
 
 
 async def main() -> None:
-    """Start it, hold it."""
+    """Start the agent and wait."""
     split = sys.argv.index("--")
     socket, folder, containment = sys.argv[1:split]
     launcher = TmuxLauncher(socket, containment=containment)

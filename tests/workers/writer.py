@@ -1,4 +1,4 @@
-"""Adds one task to a queue, saying when it begins: `writer.py db id`."""
+"""Add one task to a queue and print a line before: `writer.py db id`."""
 
 import sys
 
@@ -8,7 +8,7 @@ from fleet.store.sqlite.store import SqliteStore
 
 
 def main() -> None:
-    """Open, say so, add."""
+    """Open the queue, print a line, add the task."""
     store = SqliteStore(sys.argv[1])
     now = clock.now()
     sys.stdout.write("trying\n")

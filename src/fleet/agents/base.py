@@ -154,7 +154,7 @@ class Launcher(ABC):
                 while self.is_alive(folder):  # noqa: ASYNC110 - nothing signals that a lock became free
                     await asyncio.sleep(0.01)
         except (FleetError, OSError, ValueError) as error:
-            log.warning("the agent in %s does not end: %s", folder, error)
+            log.warning("the agent in %s does not stop: %s", folder, error)
             return False
         return True
 

@@ -67,7 +67,7 @@ class Starter:
             except ConnectionError:  # it died since the last request
                 self._reach(instead_of=link).sendmsg([request], rights)
         except OSError as error:
-            raise NotStarted(f"the starter does not take {folder}: {error}") from error
+            raise NotStarted(f"the starter refuses {folder}: {error}") from error
 
     def _reach(self, instead_of: socket.socket | None = None) -> socket.socket:
         with self._lock:
@@ -167,7 +167,7 @@ class HeadlessLauncher(Launcher):
         try:
             await self._begin(folder, spec, starter.hand_over)
         except NotStarted as error:
-            log.warning("%s; it is started without the starter", error)
+            log.warning("%s; starting without the starter", error)
             starter.failures += 1
             return False
         starter.successes += 1
@@ -226,7 +226,7 @@ def _prepared(folder: str, spec: LaunchSpec, saying: int, spawn: "Spawn") -> Non
 def choose(containment: str | None) -> str:
     """Return the requested containment, else the best one available. Raises FleetError if it is unavailable."""
     if containment == NAMESPACE and namespace_command() is None:
-        raise FleetError("PID namespaces are not available here", hint="leave the containment to fleet.")
+        raise FleetError("PID namespaces are not available here", hint="set the containment to auto")
     return containment or (WEAK if namespace_command() is None else NAMESPACE)
 
 
@@ -257,7 +257,7 @@ def take_lock(folder: str, name: str = "lock") -> int:
     if lock_within(handle, 0.2):
         return handle
     os.close(handle)
-    raise FleetError(f"an agent {'lives' if name == 'lock' else 'is being started'} in {folder}")
+    raise FleetError(f"an agent {'is alive' if name == 'lock' else 'is starting'} in {folder}")
 
 
 def prepare(folder: str, spec: LaunchSpec, **more: str) -> None:
@@ -289,7 +289,7 @@ async def _ready(said: int, folder: str) -> None:
                     words += chunk
                     if not chunk:
                         reason = words.decode(errors="replace").strip().splitlines()[-1:]
-                        raise NotStarted(f"the shim in {folder} did not start: {''.join(reason) or 'no reason given'}")
+                        raise NotStarted(f"the shim in {folder} did not start: {''.join(reason) or 'unknown reason'}")
     except TimeoutError:
         raise NotStarted(f"the shim in {folder} did not start in {START_SECONDS:g} s") from None
     finally:
@@ -299,7 +299,7 @@ async def _ready(said: int, folder: str) -> None:
 def hint_for(error: OSError) -> str:
     """Return a hint for errors of a machine that lacks resources."""
     if error.errno in (errno.EMFILE, errno.ENFILE):
-        return "raise the limit of open files (`ulimit -n`), or run fewer agents at once."
-    return {errno.ENOSPC: "free some disk space.", errno.EAGAIN: "too many processes; run fewer agents."}.get(
+        return "raise the limit of open files (`ulimit -n`), or run fewer agents at once"
+    return {errno.ENOSPC: "free some disk space", errno.EAGAIN: "run fewer agents: there are too many processes"}.get(
         error.errno or 0, ""
     )

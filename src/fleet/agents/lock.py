@@ -56,7 +56,7 @@ def _files_of(pid: int) -> Iterator[str]:
 def kill_shims(held: Collection[int]) -> None:
     """Kill the shims among the processes that hold locks, and thereby their agents.
 
-    A process that waits for a shim ends by itself. Before that, it clears what the shim left behind.
+    A process that waits for a shim exits on its own. Before that, it clears what the shim left behind.
     """
     waiting = {parent for pid, parent, _, _ in processes() if pid in held} if held else set()
     for pid in held:

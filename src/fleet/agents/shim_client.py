@@ -66,7 +66,7 @@ class ShimAgent:
         """
         answer = await self._ask("write", once=True, text=text)
         if answer is None or "error" in answer:
-            raise FleetError(f"cannot write to the agent: {answer['error'] if answer else 'it is not reached'}")
+            raise FleetError(f"cannot write to the agent: {answer['error'] if answer else 'it cannot be reached'}")
 
     async def close_stdin(self) -> None:
         await self._ask("close_stdin")

@@ -86,7 +86,7 @@ async def connect(folder: str, sock: socket.socket) -> ShimConnection | None:
         raise
     writer.close()
     if greeting:
-        raise FleetError(f"the shim in {folder} speaks version {greeting.get('version')}, this fleet {VERSION}")
+        raise FleetError(f"the shim in {folder} uses protocol version {greeting.get('version')}, this fleet {VERSION}")
     return None  # the shim ended at that moment
 
 
@@ -203,11 +203,11 @@ class ShimCall:
                     return dict(said)
                 continue
             if len(self._heard) > LONGEST_TALK:
-                raise ValueError("it talks without end")
+                raise ValueError("its answer is too long")
             self._link.settimeout(max(LEAST_SECONDS, give_up - time.monotonic()))
             data = self._link.recv(65_536)
             if not data:
-                raise OSError("it went away")
+                raise OSError("it closed the connection")
             self._heard += data
 
 

@@ -131,7 +131,7 @@ _APART_PROGRAM = "from fleet.agents.shim.sandboxed import Sandbox, make_tree; ma
 # The process outside the namespace holds the lock too. So the lock is free only after the last process inside has
 # ended.
 _LOCKED = (
-    'exec 9>>"$1/lock" && flock -w 1 9 || { echo "an agent lives in this folder" >&2; exit 75; }; shift; exec "$@"'
+    'exec 9>>"$1/lock" && flock -w 1 9 || { echo "an agent is alive in this folder" >&2; exit 75; }; shift; exec "$@"'
 )
 # A file cannot exceed the cap because the log's writer ends there. The unit is 512 bytes.
 _LOG = "umask 077; ulimit -f {}; exec cat >> {}"
@@ -158,9 +158,9 @@ class TmuxLauncher(Launcher):
         Files of an earlier agent are overwritten. Raises FleetError if none runs.
         """
         if spec.stdin:
-            raise FleetError("an agent in a terminal has no stdin", hint="type what it is to hear.")
+            raise FleetError("an agent in a terminal has no stdin", hint="type the text in its terminal")
         if not spec.session or session_name("", spec.session) != spec.session:
-            raise FleetError(f"tmux cannot have a session named {spec.session!r}", hint="use letters, digits, - and _.")
+            raise FleetError(f"tmux cannot have a session named {spec.session!r}", hint="use letters, digits, - and _")
         # The start always runs to its end, even after a cancellation. A half-started agent would look like none.
         task = asyncio.create_task(self._start(folder, spec))
         try:
@@ -240,13 +240,13 @@ class TmuxLauncher(Launcher):
                     instead = ["kill-session", "-t", f"={session}", ";"]
                 elif late:
                     raise FleetError(
-                        f"there is a tmux session {session} already, and something runs in it",
-                        hint=f"look at it: `tmux -L {self.socket} attach -t ={session}`.",
+                        f"tmux session {session} already exists, and a program runs in it",
+                        hint=f"run `tmux -L {self.socket} attach -t ={session}` to see it",
                     )
             else:
                 instead = []
                 if late or not any(words in done.stderr for words in _ENDING):
-                    raise FleetError(f"tmux does not start a session for {folder}: {reason(done)}")
+                    raise FleetError(f"tmux cannot start a session for {folder}: {reason(done)}")
             time.sleep(0.05)
 
     def _words(self, folder: str, spec: LaunchSpec, token: str) -> list[str]:

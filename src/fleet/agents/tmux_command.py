@@ -43,7 +43,7 @@ def version() -> str:
     try:
         done = subprocess.run(["tmux", "-V"], capture_output=True, timeout=ANSWER_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise FleetError(f"tmux does not answer: {error}", hint="look at `tmux -V`.") from error
+        raise FleetError(f"tmux does not answer: {error}", hint="run `tmux -V` to check the program") from error
     return done.stdout.decode(errors="replace").strip()
 
 
@@ -72,9 +72,11 @@ def call(
             argv, input=stdin, capture_output=True, env=tmux_environment(), timeout=ANSWER_SECONDS, check=False
         )
     except FileNotFoundError:
-        raise FleetError("tmux is not installed", hint="install tmux, or run the agent headless.") from None
+        raise FleetError("tmux is not installed", hint="install tmux, or run the agent headless") from None
     except subprocess.TimeoutExpired:
-        raise FleetError(f"the tmux server {socket} does not answer", hint=f"look at `tmux -L {socket} ls`.") from None
+        raise FleetError(
+            f"the tmux server {socket} does not answer", hint=f"run `tmux -L {socket} ls` to check the server"
+        ) from None
 
 
 def reason(done: "subprocess.CompletedProcess[bytes]") -> str:

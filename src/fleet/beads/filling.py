@@ -50,7 +50,7 @@ class Difference(NamedTuple):
 
     def __str__(self) -> str:
         other = [f"{key}: {', '.join(words)}" for key, words in self.how.items()]
-        parts = (("are not in bd", self.missing), ("are others there", other), ("are only there", self.foreign))
+        parts = (("are not in bd", self.missing), ("differ there", other), ("are only there", self.foreign))
         return "; ".join(f"{len(each)} {words} ({'; '.join(each[:3])})" for words, each in parts if each)
 
 
@@ -159,18 +159,18 @@ def fill(bd: Bd, store: Store, name: str, *, keep: Callable[[str], None], tell: 
     found = difference(export, known)
     if found.foreign and _setting(bd, NAME) != name:
         raise IllegalMove(
-            f"there are tasks in beads already, which are not these: {', '.join(found.foreign[:3])}",
-            hint="move the home's .beads folder away, or export them (`bd export`) and delete them there.",
+            f"beads already contains other tasks: {', '.join(found.foreign[:3])}",
+            hint="move the home's .beads folder away, or export them (`bd export`) and delete them there",
         )
     if found.foreign or found.other:
         keep(export)
     _set(bd, NAME, name)
     # An import adds labels, comments and edges but removes none, so a differing task is deleted and imported again.
     # Deleting a task changes what other tasks say about it in bd, so the last round imports those again.
-    for anew in (False, True, False):
+    for recreate in (False, True, False):
         if not found:
             return
-        _send(bd, known, found, anew=anew, tell=tell)
+        _send(bd, known, found, recreate=recreate, tell=tell)
         found = difference(bd.run("export", "--all"), known)
     if found:
         raise unlike(found)
@@ -190,8 +190,8 @@ def sign(bd: Bd, name: str) -> None:
 
 def unlike(found: Difference) -> StoreFault:
     """Return the error for a bd whose tasks differ from the file's."""
-    hint = "nothing was switched; call it again, and report it if it stays so."
-    return StoreFault(f"tasks did not arrive whole: {found}", hint=hint)
+    hint = "run the command again, and report the error if it stays; nothing was switched"
+    return StoreFault(f"the tasks were not copied completely: {found}", hint=hint)
 
 
 def _settle(bd: Bd, settings: dict[str, str]) -> None:
@@ -199,7 +199,7 @@ def _settle(bd: Bd, settings: dict[str, str]) -> None:
     if ours and theirs and ours != theirs:
         raise IllegalMove(
             f"ids begin with {ours} in this queue and with {theirs} in bd",
-            hint=f"`bd rename-prefix {ours}-` in the home, or move its .beads folder away: another is made then.",
+            hint=f"run `bd rename-prefix {ours}-` in the home, or move its .beads folder away",
         )
     for key in SETTINGS:
         if value := settings.get(key):
@@ -207,12 +207,12 @@ def _settle(bd: Bd, settings: dict[str, str]) -> None:
 
 
 def _send(
-    bd: Bd, known: dict[str, StoredTask], found: Difference, *, anew: bool, tell: Callable[[str, int], None]
+    bd: Bd, known: dict[str, StoredTask], found: Difference, *, recreate: bool, tell: Callable[[str, int], None]
 ) -> None:
-    gone = [*found.foreign, *(found.other if anew else ())]
+    gone = [*found.foreign, *(found.other if recreate else ())]
     for start in range(0, len(gone), MOST_IDS):
         bd.run("delete", "--force", *gone[start : start + MOST_IDS])
-    said = {} if anew else found.other
+    said = {} if recreate else found.other
     wanted = {*found.missing, *found.other}
     tasks = [key for key in _in_order(known) if key in wanted]
     for start in range(0, len(tasks), PART):
@@ -226,7 +226,7 @@ def _import(bd: Bd, part: Iterable[StoredTask]) -> None:
     answer = objects(bd.run("import", "-", "--allow-stale", "--json", text=text))
     skipped = answer[0].get("skipped_dependencies") if answer else None
     if skipped:
-        raise BdRefusal(f"dependencies that bd does not take: {skipped[:3]}")
+        raise BdRefusal(f"bd rejects these dependencies: {skipped[:3]}")
 
 
 def _setting(bd: Bd, key: str) -> str:

@@ -26,7 +26,7 @@ def make(bd: Bd, prefix: str = PREFIX) -> None:
     # fleet itself manages git, agent files and hooks in a repository.
     bd.run("init", "--prefix", prefix, "--skip-hooks", "--skip-agents", "--quiet")
     if not os.path.isdir(bd.folder):  # noqa: PTH112
-        raise HomeRefused(f"bd made no {bd.folder}", hint="run `bd init` there yourself, and look at what it says.")
+        raise HomeRefused(f"bd did not create {bd.folder}", hint="run `bd init` there to see why")
 
 
 def fingerprint(folder: str) -> str:

@@ -194,7 +194,7 @@ class Mirror:
 
     def leave_alone(self, before: Task, why: str) -> None:
         """Revert a claim that bd refused, and defer the task so that fleet does not retry at once."""
-        after = before.replace(defer_until=self._own.now() + LEFT_ALONE, reason=f"bd did not give it out: {why}"[:500])
+        after = before.replace(defer_until=self._own.now() + LEFT_ALONE, reason=f"bd refused the claim: {why}"[:500])
         self._own.tasks.save(after)
         self._told[before.id] = after
 
@@ -219,7 +219,7 @@ class Mirror:
                     self.bd.ask("heartbeat", key, actor=owners[key], seconds=LONGEST_BEAT)
                     mark = beads_folder.fingerprint(self.folder)
             except StoreAway as error:
-                log.warning("the lease of %s in bd is not renewed: %s", key, error)
+                log.warning("cannot renew the lease of %s in bd: %s", key, error)
                 return
             self._leases.renewed(key)
             if current:

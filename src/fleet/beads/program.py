@@ -48,7 +48,7 @@ class BdRefusal(StoreFault):
     """bd refused a call, and a retry would not help."""
 
     def __init__(self, message: str, *, guarded: bool = False) -> None:
-        super().__init__(f"bd refused: {message}", hint="`fleet bd show ID` tells what bd knows of a task.")
+        super().__init__(f"bd refused: {message}", hint="run `fleet bd show ID` to print the task")
         self.guarded = guarded
 
 
@@ -161,12 +161,12 @@ def find_program(env: Mapping[str, str], *, known: str = "") -> str:
     for path in (said, known, *(f"{folder}/bd" for folder in folders if folder.startswith("/"))):
         if path and os.access(path, os.X_OK) and os.path.isfile(path) and not _is_ours(path):  # noqa: PTH113
             return path
-    raise away("there is no bd on PATH")
+    raise away("bd is not on PATH")
 
 
 def away(fact: str) -> StoreAway:
     """Return the error for a bd that does not answer."""
-    return StoreAway(fact, hint="install beads, or say where bd is with FLEET_BD; `fleet doctor` tells more.")
+    return StoreAway(fact, hint="install beads, or set FLEET_BD to the path of bd")
 
 
 def version_of(text: str) -> str:

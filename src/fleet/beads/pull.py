@@ -93,7 +93,7 @@ class Puller:
                 try:
                     self._store.edges.add(edge, check_cycles=False)
                 except FleetError as error:  # bd allows dependencies that fleet cannot represent
-                    log.debug("the dependency of %s on %s is left out: %s", *ends, error)
+                    log.debug("ignored the dependency of %s on %s: %s", *ends, error)
 
     def _put_comments(self, have: list[Comment], told: list[Comment]) -> None:
         """Add and remove comments to match bd. A comment that bd gave another id or time stays as it is here."""

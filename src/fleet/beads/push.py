@@ -294,10 +294,10 @@ class BdWrites:
             try:
                 self._run(step)
             except StoreAway as error:
-                log.warning("bd keeps what came to nothing: %s", error)
+                log.warning("bd keeps incomplete changes: %s", error)
                 return
             except FleetError as error:
-                log.info("bd does not take back what came to nothing: %s", error)
+                log.info("bd cannot undo incomplete changes: %s", error)
 
     def reverse(self) -> BdWrites:
         """Return the calls that undo everything applied so far."""

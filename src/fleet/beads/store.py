@@ -156,7 +156,7 @@ class BeadsClaims(SqlClaims):
                     tasks.save(task.moved(Status.IN_PROGRESS, self._now()).replace(assignee=claim.owner))
                 return claim_of(tasks.get(task.id))
         except FleetError as error:  # the next read finds the new holder in bd, and the claim is lost then
-            log.info("bd does not give %s back to its holder: %s", claim.task.id, error)
+            log.info("cannot return %s to its owner in bd: %s", claim.task.id, error)
             return claim
 
 

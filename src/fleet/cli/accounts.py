@@ -34,7 +34,7 @@ def accounts(ctx: click.Context, as_json: bool) -> None:
     elif found:
         _list(found)
     else:
-        click.echo("no account is in the settings, and no run has used one yet", err=True)
+        click.echo("the settings name no account, and no run has used an account yet", err=True)
 
 
 @accounts.command()
@@ -69,7 +69,7 @@ def _list(found: list[AccountStatus]) -> None:
     _list_quotas(found)
     parked = [each.label for each in found if each.state in (AccountState.PARKED, AccountState.SLOWED)]
     if parked:
-        click.echo(f"`fleet accounts unpark {clean(parked[0])}` lets it be used again at once", err=True)
+        click.echo(f"`fleet accounts unpark {clean(parked[0])}` unparks the account now", err=True)
 
 
 def _list_quotas(found: list[AccountStatus]) -> None:

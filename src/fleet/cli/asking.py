@@ -31,11 +31,11 @@ def is_sure(fleet: Fleet, fitting: Sequence[str], deed: str, named: str, *, whic
     if sys.stdin.isatty():
         return agreed(f"{deed} {named}?", f"nothing was {DONE[deed]}")
     if len(fitting) > 1:
-        raise UsageError(f"{len(fitting)} tasks fit: {shown(fleet, fitting)}", hint=f"pass --yes to {deed} {which}.")
+        raise UsageError(f"{len(fitting)} tasks fit: {shown(fleet, fitting)}", hint=f"pass --yes to {deed} {which}")
     return True
 
 
 def see_to_supervisor(home: Home) -> None:
     """Start a supervisor for tasks of `create` and similar commands if none runs, and report the start."""
     if started := supervisor.ensure(home):
-        click.echo(f"supervisor started: pid {started}; it runs what is made this way", err=True)
+        click.echo(f"supervisor started: pid {started}; it runs only tasks made this way", err=True)

@@ -61,12 +61,12 @@ def restore(file: str, as_json: bool) -> None:
         if each.get("why_not"):
             click.echo(f"not restored: {clean(each['why_not'])}", err=True)
         for ref, place in each.get("beside", {}).items():
-            click.echo(f"{clean(each['path'])}: {clean(ref)} differs and stays; the backup's is {clean(place)}")
+            click.echo(f"{clean(each['path'])}: {clean(ref)} differs and is kept; the backup has {clean(place)}")
         for ref in each.get("missing", ()):
             click.echo(f"{clean(each['path'])}: {clean(ref)} is missing: fetch it, then restore again", err=True)
     for line in done.to_do:
         click.echo(f"run this too: {clean(line)}")
-    click.echo("next: `fleet doctor` looks at all of it, `fleet run start` continues the tasks")
+    click.echo("next: run `fleet doctor` to check the home, then `fleet run start` to continue the tasks")
 
 
 def _tell(line: str) -> None:

@@ -69,7 +69,7 @@ def _login(row: CoderStatus) -> str:
     if not row.is_installed:
         return NOTHING
     shown = [
-        f"{login.account}: " * bool(login.account) + (_short(login.seen) or ("nobody" if login.signs else "not needed"))
+        f"{login.account}: " * bool(login.account) + (_short(login.seen) or ("no" if login.signs else "not needed"))
         for login in row.logins
     ]
     return ", ".join(shown)

@@ -46,7 +46,7 @@ def completion(shell: str) -> None:
     """Print a script that completes commands, options, branches, tasks and coders in a shell."""
     made = get_completion_class(shell)
     if made is None:
-        raise FleetError(f"click knows no {shell}", hint="install a newer click.")
+        raise FleetError(f"click knows no {shell}", hint="install a newer click")
     # `source()` is not used because it starts bash to check its version.
     template = made(click.Command("fleet"), {}, "fleet", VARIABLE)
     text = template.source_template % template.source_vars()

@@ -74,7 +74,7 @@ def get_one(key: str, show_origin: bool, as_json: bool) -> None:
         click.echo(escape_unprintable(json.dumps(_view(row), ensure_ascii=False)))
         return
     if row.value is None:
-        raise FleetError(f"{row.key} is not set", hint=f"`fleet config set {row.key}=…` sets it.")
+        raise FleetError(f"{row.key} is not set", hint=f"run `fleet config set {row.key}=…` to set it")
     click.echo(f"{_text(row.value)}  {row.origin}" if show_origin else _text(row.value))
 
 
@@ -86,7 +86,7 @@ def set_values(assignments: tuple[str, ...], project: bool) -> None:
     home = find()
     for name, _, value in (each.partition("=") for each in assignments):
         if name.strip() == "queue":
-            refuse_password(value, hint="`fleet init --queue postgresql` asks for it, and records it.")
+            refuse_password(value, hint="run `fleet init --queue postgresql` to enter and record it")
     done = settings.change(
         home, assignments, cwd=person.current_directory(), project=project, caller=person.calling(home)
     )
@@ -94,7 +94,7 @@ def set_values(assignments: tuple[str, ...], project: bool) -> None:
         click.echo(f"Fleet home initialized at {home.root}", err=True)
     click.echo(f"Updated {done.place.path}")
     for key in done.to_trust:
-        click.echo(f"{key} counts only once you have trusted it: `fleet trust`, here", err=True)
+        click.echo(f"{key} has no effect until you trust it: run `fleet trust` here", err=True)
 
 
 @config.command()
@@ -106,7 +106,7 @@ def edit(project: bool) -> int:
     for problem in problems:
         tell(problem.message, problem.hint)
     if copy:
-        click.echo(f"The file as it was is kept as {copy}", err=True)
+        click.echo(f"The previous file is kept as {copy}", err=True)
     return 1 if problems else 0
 
 
@@ -119,7 +119,7 @@ def validate() -> int:
     for note in report.notes:
         click.echo(f"note: {note}")
     if not report.problems:
-        click.echo("\n".join(f"{path}: ok" for path in report.files) or "no settings file: the defaults hold")
+        click.echo("\n".join(f"{path}: ok" for path in report.files) or "no settings file: the defaults apply")
     return 1 if report.problems else 0
 
 
@@ -128,11 +128,11 @@ def _editor(path: str) -> None:
     try:
         words = shlex.split(said) or ["vi"]
     except ValueError as error:
-        raise FleetError(f"cannot understand the editor {said!r}: {error}", hint="set EDITOR.") from error
+        raise FleetError(f"invalid editor {said!r}: {error}", hint="set EDITOR") from error
     try:
         code = subprocess.run([*words, path], check=False).returncode
     except OSError as error:
-        raise FleetError(f"cannot start the editor {words[0]}: {error.strerror}", hint="set EDITOR.") from error
+        raise FleetError(f"cannot start the editor {words[0]}: {error.strerror}", hint="set EDITOR") from error
     if code:
         raise FleetError(f"the editor {words[0]} ended with exit code {code}")
 

@@ -35,7 +35,7 @@ def show_conflicts(all_projects: bool, as_json: bool) -> None:
 
 def _lines(found: Conflict) -> list[str]:
     head = f"{_named(found.first)} and {_named(found.second)} collide, seen since {instant(found.collision.seen_at)}"
-    told = ["  the later agent was told"] if found.collision.told_at else []
+    told = ["  the later agent was informed"] if found.collision.told_at else []
     return [head, *told, *(f"  {clean(path)}" for path in found.collision.files)]
 
 

@@ -76,8 +76,8 @@ def create(branch: str, more: tuple[str, ...], prompt: str | None, prompt_file: 
     """
     if more not in ((), ("-",)):
         raise UsageError(
-            f"{more[0]!r} is a word too many after the branch",
-            hint='a prompt is one word after its option, -p "Fix the login"; options stand before `--`.',
+            f"{more[0]!r} is an extra argument after the branch",
+            hint='quote the prompt: -p "Fix the login"; put options before `--`',
         )
     text = _prompt("-" if more else prompt, prompt_file)
     with starting_supervisor() as begun:
@@ -96,14 +96,14 @@ def create(branch: str, more: tuple[str, ...], prompt: str | None, prompt_file: 
 )
 @with_terms
 def fanout(words: tuple[str, ...], prompt: str | None, prompt_file: str | None, agents: str, **given: Any) -> int:
-    """Start COUNT agents on the same prompt, on branches PREFIX-A1, PREFIX-A2 …
+    """Start COUNT agents on the same prompt, on branches PREFIX-A1, PREFIX-A2 and so on.
 
     With --agents, you can omit COUNT.
     """
     count, prefix = _count_and_prefix(words, agents)
     text = _prompt(prompt, prompt_file)
     if not text:
-        raise UsageError("a fanout needs a prompt", hint="say what to do: -p PROMPT.")
+        raise UsageError("a fanout needs a prompt", hint="pass a prompt: -p PROMPT")
     with starting_supervisor() as begun:
         from fleet.cli import making
 
@@ -119,7 +119,7 @@ def multi(pairs: tuple[str, ...], path: str | None, **given: Any) -> int:
     """Start several agents, each on its own branch and prompt."""
     texts = [*pairs, *(_lines(path) if path else ())]
     if not texts:
-        raise UsageError("nothing to start", hint='write BRANCH:PROMPT, like fix-auth:"Fix the login bug".')
+        raise UsageError("nothing to start", hint='write BRANCH:PROMPT, like fix-auth:"Fix the login bug"')
     with starting_supervisor() as begun:
         from fleet.cli import making
 
@@ -141,16 +141,16 @@ def starting_supervisor() -> Iterator[StartingSupervisor | None]:
 def _count_and_prefix(words: tuple[str, ...], agents: str) -> tuple[int, str]:
     count, *rest = words if words and words[0].isdecimal() else ("", *words)
     if len(rest) > 1:
-        raise UsageError(f"{rest[1]!r} is a word too many", hint="write COUNT PREFIX; a prompt stands after -p.")
+        raise UsageError(f"{rest[1]!r} is an extra argument", hint="write COUNT PREFIX -p PROMPT")
     if not count and not agents:
         said = f"{rest[0]!r} is not a number of agents" if rest else "a fanout needs a number of agents"
-        raise UsageError(said, hint="write fanout 3 jwt, or spread it: --agents claude:2,codex:1.")
+        raise UsageError(said, hint="write fanout 3 jwt, or pass --agents claude:2,codex:1")
     return int(count[:9] or 0), "".join(rest)
 
 
 def _prompt(given: str | None, path: str | None) -> str:
     if given is not None and path is not None:
-        raise UsageError("both a prompt and a file with one", hint="give one of -p and --prompt-file.")
+        raise UsageError("both a prompt and a file with one", hint="pass either -p or --prompt-file")
     if given == "-":
         return read_source("-").strip()
     return (read_source(path) if path else given or "").strip()

@@ -78,7 +78,7 @@ def _draw(look: DemoSnapshot) -> None:
 
 
 def _status(task: Task) -> str:
-    return "waits for others" if task.status == Status.OPEN and task.is_blocked else task.status
+    return "waits for dependencies" if task.status == Status.OPEN and task.is_blocked else task.status
 
 
 def _why(task: Task) -> str:
@@ -101,8 +101,8 @@ def _print(demo: Demo, summary: Summary, *, kept: bool) -> None:
         click.echo(f"  {name:<12} {what}")
     click.echo(f"{demo.repo}  {'is' if kept else 'was'} the repository the agents worked in")
     if kept:
-        click.echo(f"\ngo on with it: export FLEET_HOME={quoted(demo.home.root)}; fleet runs {demo.ids[FAILS]}")
-        click.echo(f"throw it away: rm -r {quoted(demo.folder)}")
+        click.echo(f"\ncontinue with it: export FLEET_HOME={quoted(demo.home.root)}; fleet runs {demo.ids[FAILS]}")
+        click.echo(f"remove it: rm -r {quoted(demo.folder)}")
     for fault in summary.faults:
         click.echo(f"error: {clean(fault)}", err=True)
 

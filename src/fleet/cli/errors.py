@@ -90,7 +90,7 @@ def _tell_fault(error: OSError) -> int:
         return tell(_no_output(error)) if error.errno in OUTPUT_FAULTS else tell_bug(error)
     if error.errno not in DISK_FAULTS:
         return tell_bug(error)
-    return tell(f"{error.strerror}: {error.filename}", "look at the file, its folder and its disk; then try again.")
+    return tell(f"{error.strerror}: {error.filename}", "check the file, its folder and its disk, then try again")
 
 
 def _unwritten() -> int:
@@ -151,9 +151,9 @@ def tell_bug(error: Exception) -> int:
         sys.stderr.write(text)
         hint = ""
     elif path := _keep(text):
-        hint = f"the details are in {path}; please report them."
+        hint = f"report the details in {path}"
     else:
-        hint = "run it again with FLEET_DEBUG=1 to see the details."
+        hint = "run the command again with FLEET_DEBUG=1 to see the details"
     first = (str(error).splitlines() or [""])[0]
     return tell(f"this is a bug in fleet: {type(error).__name__}: {first}", hint)
 

@@ -32,7 +32,7 @@ def hosts(ctx: click.Context, as_json: bool) -> None:
     elif found:
         _list(found)
     else:
-        click.echo("no host has worked on this queue yet; `fleet run` makes this machine one", err=True)
+        click.echo("no host has used this queue yet; run `fleet run` to register this machine", err=True)
 
 
 @hosts.command()
@@ -42,7 +42,7 @@ def drain(name: str) -> None:
     with open_fleet(find()) as fleet:
         found = sharing.drain(fleet, name, caller=person.caller(fleet))
     left = f", with {len(found.held)} tasks to finish" if found.held else ""
-    click.echo(f"{clean(found.host.name)} is {found.state}{left}; `fleet hosts undrain {clean(name)}` takes that back")
+    click.echo(f"{clean(found.host.name)} is {found.state}{left}; run `fleet hosts undrain {clean(name)}` to undo")
 
 
 @hosts.command()
@@ -51,7 +51,7 @@ def undrain(name: str) -> None:
     """Let a host take tasks again."""
     with open_fleet(find()) as fleet:
         found = sharing.undrain(fleet, name, caller=person.caller(fleet))
-    gone = f"; it was not seen since {instant(found.host.seen_at)}" if found.state == HostState.GONE else ""
+    gone = f"; it was last seen at {instant(found.host.seen_at)}" if found.state == HostState.GONE else ""
     click.echo(f"{clean(found.host.name)} may take tasks{gone}")
 
 
@@ -76,12 +76,12 @@ def _list(found: list[HostView]) -> None:
                 str(len(each.held)),
                 NOTHING if is_gone else f"{host.load:.2f}",
                 ", ".join(host.shown_labels) or NOTHING,
-                f"not seen since {instant(host.seen_at)}" if is_gone else instant(host.seen_at),
+                f"last seen at {instant(host.seen_at)}" if is_gone else instant(host.seen_at),
             )
         )
     show(COLUMNS, rows, right=("Slots", "Agents", "Load"), cut=["Labels"])
     for name in sorted({each.host.name for each in found}):
         ids = [each.host.id for each in found if each.host.name == name]
         if len(ids) > 1:
-            words = "a task that requires one may go to any; `fleet hosts forget ID` takes one away"
+            words = "a task that requires this name may run on any of them; run `fleet hosts forget ID` to remove one"
             click.echo(f"{len(ids)} hosts are called {clean(name)}: {clean(', '.join(ids))}; {words}", err=True)

@@ -14,7 +14,7 @@ import click
 
 from fleet.actions.control import dialogs, homes, projects
 from fleet.actions.control.homes import Made
-from fleet.actions.control.projects import Asked, MadeProject
+from fleet.actions.control.projects import UNTRUSTED, Asked, MadeProject
 from fleet.actions.proof import recheck
 from fleet.assembly import Fleet, open_fleet
 from fleet.cli import person
@@ -87,7 +87,11 @@ def init(
     home = find()
     top = None if only_home else projects.project_top(home, person.current_directory())
     if top is None and (kind or migrate_legacy or given["command"] or given["to_try"]):
-        hint = "--home makes no project." if only_home else "go into a git repository; `git init` makes one."
+        hint = (
+            "omit --home to create a project"
+            if only_home
+            else "go into a git repository, or run `git init` to create one"
+        )
         raise UsageError("--type, --verify, --try and --migrate-legacy are for a project", hint=hint)
     ask, caller = _ask if sys.stdin.isatty() else None, person.calling(home)
     made = homes.init(
@@ -114,7 +118,7 @@ def _queue(said: str | None) -> str | None:
     """
     if said is None or "://" not in said:
         return _connection_string() if said in ("postgresql", "postgres") else said
-    refuse_password(said, hint="`--queue postgresql` asks for it; or set FLEET_QUEUE to it for this one command.")
+    refuse_password(said, hint="pass `--queue postgresql` and enter it when asked, or set FLEET_QUEUE for this command")
     return said
 
 
@@ -138,15 +142,15 @@ def _tell_home(home: Home, made: Made) -> None:
 
 def _tell(made: MadeProject) -> None:
     top = clean(made.top)
-    _say(f"Project initialized at {top}" if made.changes else f"Project at {top} stays as it is")
+    _say(f"Project initialized at {top}" if made.changes else f"Project at {top} is unchanged")
     lines = [*made.changes, *(f"note: {note}" for note in made.notes)]
     for line in lines or ["nothing to change"]:
         _say(clean(line), indent="  ")
 
 
 def _tell_next(made: MadeProject) -> None:
-    if any(note.startswith("not trusted") for note in made.notes):
-        click.echo("Next: look at what is not trusted; `fleet trust` allows it.")
+    if any(note.startswith(UNTRUSTED) for note in made.notes):
+        click.echo("Next: run `fleet trust` to review and trust these commands.")
     else:
         _say('Next: `fleet config` shows the settings; `fleet create BRANCH --prompt "…"` starts an agent.')
 

@@ -32,16 +32,16 @@ def tell_removed(done: Removal, stays: str, *, without_ignored: bool = False) ->
         return
     if not done.removed:
         click.echo(clean(f"{space.branch}: {stays}: {done.why_not}"), err=True)
-        way = f"; `fleet kill --without-ignored {space.branch}` goes without ignored files" if without_ignored else ""
+        way = f"; `fleet kill --without-ignored {space.branch}` skips ignored files" if without_ignored else ""
         click.echo(clean(f"  {space.path}{way}"), err=True)
         return
-    branch = f"branch deleted, its tip is {done.branch_kept}" if done.branch_kept else "its branch stays"
+    branch = f"branch deleted, its tip is {done.branch_kept}" if done.branch_kept else "its branch is kept"
     click.echo(clean(f"{space.branch}: removed ({branch})"))
     for words in (done.why_not, done.note):
         if words:
             click.echo(f"  {clean(words)}", err=True)
     if done.commands:
-        click.echo(f"  {_kept(done)}; this brings it back:")
+        click.echo(f"  {_kept(done)}; to restore it:")
         for command in done.commands:
             click.echo(f"    {clean(command)}")
     for each in done.saved.left_out:
@@ -49,7 +49,7 @@ def tell_removed(done: Removal, stays: str, *, without_ignored: bool = False) ->
 
 
 def _kept(done: Removal) -> str:
-    parts = ["what was not committed"] if done.saved.commands else []
+    parts = ["uncommitted changes"] if done.saved.commands else []
     parts = ["the branch", *parts] if done.branch_kept else parts
     return f"{' and '.join(parts)} {'is' if len(parts) == 1 else 'are'} kept"
 
@@ -142,7 +142,7 @@ def kill(names: tuple[str, ...], batch: str, reason: str, **given: bool) -> int:
     The branch stays unless you pass --delete-branch.
     """
     if not names and not batch:
-        raise UsageError("name what to kill, or a batch", hint="`fleet list` shows them.")
+        raise UsageError("no task, branch or batch given", hint="run `fleet list` to show them")
     with open_fleet(find()) as fleet:
         ids, fitting = _meant(fleet, names, batch, person.scope(all_projects=given["all_projects"]))
         if given["dry_run"]:
@@ -158,7 +158,10 @@ def kill(names: tuple[str, ...], batch: str, reason: str, **given: bool) -> int:
             see_to_supervisor(find())
         left = removal.wait_for_end(fleet, held, PATIENCE) if held else []
         if left:
-            raise FleetError(f"{', '.join(left)} did not end in {PATIENCE:g} s", hint="look at `fleet log`; try again.")
+            raise FleetError(
+                f"{', '.join(left)} did not stop within {PATIENCE:g} s",
+                hint="run `fleet log` to see why, then try again",
+            )
         gone = removal.remove(fleet, held, with_branch=given["with_branch"], without_ignored=given["without_ignored"])
         _tell(fleet, stopped, gone, reason, as_json=given["as_json"])
         _later(fleet, gone)
@@ -189,15 +192,15 @@ def _meant(
     if batch:
         tasks = fleet.store.tasks.find(Filter(batch=batch), sort="id")
         if not tasks:
-            raise FleetError(f"there is no batch {batch!r}", hint="`fleet list --grouped` shows them.")
+            raise FleetError(f"no such batch: {batch!r}", hint="run `fleet list --grouped` to show them")
         # A batch named after a day can have agents of every repository.
         members = [task.id for task in by_branch(tasks) if not task.repo or scope.has(task)]
         if not members:
-            raise FleetError(f"batch {batch!r} has no task of this repository", hint="pass --all-projects.")
+            raise FleetError(f"batch {batch!r} has no task of this repository", hint="pass --all-projects")
         fitting += [key for key in members if key in left and key not in ids]
         ids += [key for key in fitting if key not in ids]
     if not ids:
-        raise FleetError("nothing of it is there any more", hint="`fleet list --all` shows what was.")
+        raise FleetError("nothing of it is left", hint="run `fleet list --all` to show past agents")
     return ids, fitting
 
 
@@ -242,7 +245,7 @@ def _tell(fleet: Fleet, stopped: list[KillResult], gone: list[Removal], reason: 
         else:
             tell_removed(by_task[task.id], "stopped, but its worktree stays", without_ignored=True)
     if any(asked for _, asked in stopped) and not gone and holder(fleet.home) is None:
-        click.echo("no supervisor runs: agents go on until one does (`fleet run start`)", err=True)
+        click.echo("no supervisor is running: agents continue until you run `fleet run start`", err=True)
 
 
 def _later(fleet: Fleet, gone: list[Removal]) -> None:

@@ -91,9 +91,9 @@ def _print(found: list[AgentRow], *, grouped: bool, as_json: bool, wide: bool, c
             click.echo(f"{row.task.branch} waits: {clean(row.task.reason)}")
         if row.prompt and (row.status == TaskPhase.WAITING or (row.runtime_seconds or 0) > SLOW_START_SECONDS):
             branch = row.task.branch
-            click.echo(f"{branch} has not read its prompt yet: `fleet attach {branch}` shows what it waits for")
+            click.echo(f"{branch} has not read its prompt yet: `fleet attach {branch}` shows why")
     if not as_json and any(row.collides for row in found):
-        click.echo(f"{MARK} collides with another branch: `fleet conflicts` says with which, and where")
+        click.echo(f"{MARK} collides with another branch: `fleet conflicts` shows the branches and files")
 
 
 def _counted(found: list[AgentRow]) -> str:

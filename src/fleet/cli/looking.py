@@ -74,14 +74,14 @@ def attach(name: str) -> None:
             refuse_elsewhere(fleet, found.run, "attach")
     if found.run is None or not found.run.is_live:
         raise FleetError(
-            f"{name} has no agent at work: it is {found.task.status}",
-            hint=f"`fleet logs {name}` shows the last one; `fleet retry {name}` starts it again.",
+            f"{name} has no running agent: it is {found.task.status}",
+            hint=f"run `fleet logs {name}` to show its last output, or `fleet retry {name}` to start it again",
         )
     if found.socket is None:
         _talk(found)
         return
     if not sys.stdin.isatty():
-        raise UsageError("attach needs a terminal", hint=f"`fleet logs {name}` shows the screen.")
+        raise UsageError("attach needs a terminal", hint=f"run `fleet logs {name}` to show the screen")
     argv = terminal_attach(found.socket, found.run.session_name)
     os.environ.pop("TMUX", None)  # tmux inside tmux is intended here
     os.execvp(argv[0], argv)
@@ -136,7 +136,7 @@ def new_lines(before: list[str], now: list[str]) -> list[str]:
 
 def _talk(found: AgentView) -> None:
     """Show the events of a headless agent as they come. Send each typed line to it as a message."""
-    click.echo(f"{found.task.id} has no terminal: these are its events; a line you type is told to it", err=True)
+    click.echo(f"{found.task.id} has no terminal: these are its events; lines you type are sent to it", err=True)
     with open_fleet(find()) as fleet:
         shown: list[str] = []
         reading = True

@@ -215,7 +215,7 @@ def call(args: list[str], name: str = "fleet") -> int:
     except click.UsageError as error:
         at = error.ctx.command_path if error.ctx else name
         message = error.format_message().rstrip(".")
-        raise UsageError(f"{message[:1].lower()}{message[1:]}", hint=f"`{at} --help` shows how it is used.") from error
+        raise UsageError(f"{message[:1].lower()}{message[1:]}", hint=f"run `{at} --help` to see the usage") from error
     except click.ClickException as error:
         raise UsageError(error.format_message()) from error
     return code if isinstance(code, int) else 0

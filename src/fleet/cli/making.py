@@ -56,7 +56,7 @@ def make_agents(
         for note in made.notes:
             click.echo(clean(note), err=True)
         if started := supervisor.ensure(home, begun):
-            click.echo(f"supervisor started: pid {started}; it runs what is made this way", err=True)
+            click.echo(f"supervisor started: pid {started}; it runs only tasks made this way", err=True)
         show = StartCounter(quiet=given["as_json"])
         seconds = 0 if given["no_wait"] else SECONDS
         ids = [task.id for task in made.tasks]
@@ -92,7 +92,7 @@ def _line(start: StartingTask) -> str:
         case StartState.WAITING if start.lacks:
             words = f"waits until it can run: {clean(start.lacks)}"
         case _:
-            words = "waits for its turn: `fleet tasks` says why"
+            words = "waits to start: `fleet tasks` shows why"
     return f"{task.branch} ({task.id}): {words}"
 
 

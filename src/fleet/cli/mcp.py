@@ -33,11 +33,11 @@ def mcp() -> None:
     if MISSING:
         raise FleetError(
             "the MCP SDK is not installed",
-            hint="install fleet-agents with its extra mcp: `uv tool install '.[mcp]'` in a clone.",
+            hint="install fleet-agents with its extra mcp: `uv tool install '.[mcp]'` in a clone",
         )
     if sys.stdin.isatty():
         click.echo(
-            "this speaks MCP on stdin and stdout; an agent starts it, see docs/howto/use-from-an-agent.md", err=True
+            "this is an MCP server on stdin and stdout for agents, see docs/howto/use-from-an-agent.md", err=True
         )
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="fleet mcp: %(message)s")
     logging.getLogger("mcp").setLevel(logging.WARNING)

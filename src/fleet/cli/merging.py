@@ -65,7 +65,7 @@ def merge(names: tuple[str, ...], sure: bool, all_projects: bool, as_json: bool,
     refs/fleet/merged/BRANCH.
     """
     if not names:
-        raise UsageError("name what to merge", hint="`fleet list --all` shows the agents and their branches.")
+        raise UsageError("nothing to merge", hint="run `fleet list --all` to show the agents and their branches")
     terms = MergeOptions(**given)
     with open_fleet(find()) as fleet:
         chosen = choose(fleet, names, person.scope(all_projects=all_projects))
@@ -108,7 +108,7 @@ def _asked(fleet: Fleet, chosen: Chosen, terms: MergeOptions, *, sure: bool) -> 
         return terms.replace(verify_first=is_wanted)
     if not found.commands:
         click.echo("there is no verify command: nothing would check the merge", err=True)
-    return terms.replace(unverified=click.confirm("merge all the same?", err=True))
+    return terms.replace(unverified=click.confirm("merge anyway?", err=True))
 
 
 def _tell(done: MergeResult, *, as_json: bool) -> None:
@@ -125,12 +125,12 @@ def _tell(done: MergeResult, *, as_json: bool) -> None:
         click.echo(clean(note), err=True)
     click.echo(clean(_end(done)))
     if done.waiting:
-        click.echo(f"this takes it, once all is committed there:\n  {clean(done.command)}")
+        click.echo(f"commit the changes there, then run:\n  {clean(done.command)}")
 
 
 def _end(done: MergeResult) -> str:
     if done.waiting:
-        return f"{done.target} is not moved: {done.why_not}"
+        return f"{done.target} was not moved: {done.why_not}"
     if not done.merged:
         return f"nothing was merged: {done.target} is at {done.before[:10]}"
     if done.dry_run:

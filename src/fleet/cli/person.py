@@ -43,7 +43,7 @@ def current_directory() -> str:
     try:
         return os.getcwd()  # noqa: PTH109 — a plain string is needed
     except FileNotFoundError as error:
-        raise FleetError("the current directory is gone", hint="go to one that exists.") from error
+        raise FleetError("the current directory no longer exists", hint="change to an existing directory") from error
 
 
 def name() -> str:

@@ -11,7 +11,7 @@ from fleet.actions.proof.candidates import find_candidates, is_glob
 from fleet.actions.proof.compare import BranchComparison, ComparedBranch
 from fleet.actions.proof.compare import compare as compared
 from fleet.actions.proof.judge import JudgeChoice
-from fleet.actions.proof.keep_winner import KeptWinner
+from fleet.actions.proof.keep_winner import UNPROVEN, KeptWinner
 from fleet.actions.proof.pick import Pick
 from fleet.actions.proof.ranking import RankedCandidate
 from fleet.actions.tasks.names import NameScope, find_tasks
@@ -142,7 +142,7 @@ def _print(found: Pick, taken: KeptWinner | None, why: str, ahead: tuple[str, st
     for name, reason in found.left_out:
         click.echo(f"left out: {clean(name)}: {clean(reason)}")
     if found.plan.why_not:
-        click.echo(f"nothing was run: {clean(found.plan.why_not)}; `--verify CMD` says what to run", err=True)
+        click.echo(f"nothing was run: {clean(found.plan.why_not)}; pass `--verify CMD`", err=True)
     if found.judged:
         _tell_judged(found.judged)
     elif found.tied:
@@ -150,7 +150,7 @@ def _print(found: Pick, taken: KeptWinner | None, why: str, ahead: tuple[str, st
     if found.winner is None:
         _tell_none(found)
     elif why:
-        click.echo(f"nothing is merged: {clean(why)}", err=True)
+        click.echo(f"nothing was merged: {clean(why)}", err=True)
     elif taken is None:
         click.echo(f"best: {clean(found.winner.candidate.name)}; {clean(_next(*ahead))}")
     if taken is not None:
@@ -162,7 +162,7 @@ def _tell_none(found: Pick) -> None:
         click.echo(f"the verify command cannot run in a clean checkout: {clean(found.lacks)}", err=True)
         click.echo("hint:  set `verify.use` or `verify.setup`: see `fleet help settings`", err=True)
     else:
-        click.echo("none of them is any good", err=True)
+        click.echo("no candidate is good enough", err=True)
 
 
 def _cells(each: RankedCandidate, *, best: bool) -> list[str | StyledText]:
@@ -195,18 +195,18 @@ def _tell_tied(tied: list[RankedCandidate]) -> None:
 def _next(command: str, onto: str) -> str:
     """Return the command that merges the best, or why it cannot be merged."""
     if not command:
-        return onto if onto.startswith("nothing has proven") else f"it cannot be merged yet: {onto}"
+        return onto if onto == UNPROVEN else f"it cannot be merged yet: {onto}"
     return f"`{command}` verifies it on {onto} and merges it" if onto else f"`{command}` merges it"
 
 
 def _tell_judged(said: JudgeChoice) -> None:
     order = ", ".join(f"{letter} {clean(name)}" for letter, name in said.letters.items())
     if said.failed:
-        click.echo(f"the judge ({clean(said.coder)}, {said.task}) did not decide: {clean(said.failed)}", err=True)
-        click.echo(f"the order stays as it was (seed {said.seed}: {order})", err=True)
+        click.echo(f"the judge ({clean(said.coder)}, {said.task}) made no decision: {clean(said.failed)}", err=True)
+        click.echo(f"the order is unchanged (seed {said.seed}: {order})", err=True)
     else:
         click.echo(f"the judge ({clean(said.coder)}, {said.task}) chose {clean(said.chosen)}: {clean(said.reason)}")
-        click.echo(f"it saw them without names, in the order of seed {said.seed}: {order}")
+        click.echo(f"it saw the results without names, in the order of seed {said.seed}: {order}")
 
 
 def _tell_taken(taken: KeptWinner) -> None:

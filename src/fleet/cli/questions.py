@@ -14,7 +14,7 @@ from fleet.cli.tables import instant
 from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
-LINE = "----- Your answer goes above this line; what is below is not part of it. -----"
+LINE = "----- Write your answer above this line; the text below is not part of it. -----"
 
 
 @click.command()
@@ -30,9 +30,11 @@ def questions(everything: bool, as_json: bool) -> None:
     for each in found:
         _print(each)
     if not found:
-        click.echo("nobody asks anything", err=True)
+        click.echo("no open questions", err=True)
     elif any(each.waits for each in found):
-        click.echo("`fleet answer ID TEXT` answers one; so does text under a line `## A:` in its file", err=True)
+        click.echo(
+            "run `fleet answer ID TEXT` to answer, or write below a line `## A:` in the question's file", err=True
+        )
 
 
 @click.command()
@@ -46,7 +48,7 @@ def answer(name: str, words: tuple[str, ...]) -> None:
     with open_fleet(find()) as fleet:
         text = " ".join(words) or _typed(asking.which(fleet, name))
         done = asking.answer(fleet, name, text, by=person.name(), caller=person.caller(fleet))
-    more = f"; {done.left} more to answer" if done.left else ""
+    more = f"; {done.left} more open" if done.left else ""
     click.echo(f"answered {done.question.id}: {done.task.id} is {done.task.status}{more}")
 
 

@@ -38,7 +38,7 @@ def queue(ctx: click.Context, as_json: bool) -> None:
     if moved:
         click.echo(f"{QueueMoved()}; {QueueMoved.hint}")
     else:
-        click.echo("hosts share it: `fleet hosts`" if shared else "this home alone has it")
+        click.echo("hosts share it: see `fleet hosts`" if shared else "only this home uses it")
 
 
 @queue.command()
@@ -54,7 +54,7 @@ def migrate(places: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
     continue a move that was killed, run the command again.
     """
     if len(places) > 2:
-        raise BadInput("too many places were named", hint="fleet queue migrate [FROM] TO")
+        raise BadInput("too many arguments", hint="fleet queue migrate [FROM] TO")
     home = find()
     home.require()
     now = chosen(home, os.environ)
@@ -73,7 +73,7 @@ def migrate(places: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
         if found.rows:
             click.echo(f"{found.rows:>8} {name}")
     if moved.aside:
-        click.echo(f"what was there before is kept: {moved.aside}")
+        click.echo(f"the previous contents are kept: {moved.aside}")
     word = "would go" if dry_run else "went, each compared,"
     if moved.remark:
         click.echo(moved.remark, err=True)
@@ -83,5 +83,5 @@ def migrate(places: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
 def _read(place: str) -> str:
     if place == "-":
         return sys.stdin.readline(LONGEST).strip()
-    refuse_password(place, hint="write - in its place, and the address into stdin.")
+    refuse_password(place, hint="pass - instead and write the address to stdin")
     return place

@@ -93,4 +93,4 @@ def _print_check(checked: ReceiptCheck) -> None:
     for note in checked.notes:
         click.echo(clean(note))
     if not checked.faults:
-        click.echo(f"checked: it is as it was made, in a chain of {checked.receipts}")
+        click.echo(f"checked: unchanged, in a chain of {checked.receipts}")

@@ -62,9 +62,9 @@ def _sentence(made: PullRequest) -> str:
         case PullRequestOutcome.COMMENTED:
             return f"{pushed} and commented on {clean(made.url)}"
         case PullRequestOutcome.UNCHANGED:
-            return f"{pushed}; {clean(made.url)} says all of it already"
+            return f"{pushed}; {clean(made.url)} is already up to date"
         case PullRequestOutcome.PREPARED:
-            return f"{pushed}; gh is not installed, so open the request yourself, or run this where it is:"
+            return f"{pushed}; gh is not installed: open the request yourself, or run this on a machine with gh:"
         case _:
             into = f" into {clean(asked.base)}" if asked.base else ""
             return f"would push {asked.commit[:12]} to {where}, and open this{into} or say it in a comment:"

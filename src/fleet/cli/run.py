@@ -80,7 +80,7 @@ def stop(stop_agents: bool) -> None:
     """Stop the supervisor. Agents continue unless you pass --stop-agents."""
     _refuse_agents()
     stopped = supervisor.stop(find(), stop_agents=stop_agents)
-    click.echo("supervisor stopped" if stopped else "no supervisor runs here")
+    click.echo("supervisor stopped" if stopped else "no supervisor is running here")
 
 
 @run.command()
@@ -102,12 +102,12 @@ def status(as_json: bool) -> int:
         click.echo(encode_printable(found, 2))
     elif found["running"]:
         paused = f", paused since {found['paused']}" if found["paused"] else ""
-        only = ", only for what `create` and its like made" if found["only_made"] else ""
+        only = ", only for tasks of `create`, `fanout` and `multi`" if found["only_made"] else ""
         slots = f"{found['agents']} of {found['slots']} slots"
         click.echo(f"running: pid {found['pid']}, since {found['since']}, {slots}{paused}{only}")
     else:
         stopped = f"; {clean(found['stopped'])}" if found["stopped"] else ""
-        click.echo(f"not running{stopped}; `fleet run start` starts it")
+        click.echo(f"not running{stopped}; run `fleet run start` to start it")
     return 0 if found["running"] else 1
 
 

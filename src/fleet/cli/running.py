@@ -102,5 +102,5 @@ def _remarks(rows: list[RunningAgent], ahead: Outlook, limit: int, unlisted: lis
     lines += [clean(line) for line in unlisted]
     lines += [f"nothing {'more ' if rows else ''}starts: {clean(reason)}" for reason in ahead.reasons]
     if ahead.blocked:
-        lines.append("`fleet questions` lists what agents ask; `fleet bd list --status blocked` all that need you")
+        lines.append("run `fleet questions` for open questions, `fleet bd list --status blocked` for all blocked tasks")
     return lines

@@ -24,7 +24,9 @@ COLUMNS = ("Run", "Outcome", "Coder", "Model", "Events", "Tokens", "Cost", "Dura
 def runs(names: tuple[str, ...], compare: tuple[int, int] | None, as_json: bool) -> None:
     """Show all runs of a task with outcome, reason, coder and usage, or compare two tasks."""
     if len(names) > 2 or (compare and len(names) != 1):
-        raise UsageError("name one task, two tasks, or one task and --compare", hint="`fleet runs --help` shows how.")
+        raise UsageError(
+            "expected one task, two tasks, or one task and --compare", hint="run `fleet runs --help` to show how"
+        )
     with open_fleet(find()) as fleet:
         if compare:
             found = history.two_runs(fleet, names[0], compare, person.scope())
@@ -39,7 +41,7 @@ def runs(names: tuple[str, ...], compare: tuple[int, int] | None, as_json: bool)
     elif found:
         _list(found)
     else:
-        click.echo(f"{names[0]} has not been run yet; `fleet tasks` says why nothing starts", err=True)
+        click.echo(f"{names[0]} has no run yet; `fleet tasks` shows why", err=True)
 
 
 def _list(found: list[dict[str, Any]]) -> None:
@@ -66,7 +68,7 @@ def _list(found: list[dict[str, Any]]) -> None:
         for flag in run["flags"]:
             click.echo(f"run {run['number']}: {clean(flag)}")
     if found[-1]["receipt"]:
-        click.echo(f"`fleet receipt {found[-1]['task']}` shows what its last run came to, and why", err=True)
+        click.echo(f"`fleet receipt {found[-1]['task']}` shows the result of its last run", err=True)
 
 
 def _side_by_side(found: list[dict[str, Any]]) -> None:

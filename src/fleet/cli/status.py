@@ -208,9 +208,9 @@ def fit(text: str, width: int) -> str:
 
 def _totals(found: Overview, width: int) -> Iterator[str]:
     today, ahead = found.today, found.ahead
-    counts = ((found.running, "running"), (ahead.ready, "ready"), (ahead.waiting, "waiting for others"))
-    more = ((ahead.later, "put off"), (ahead.blocked, "blocked"))
-    some = [f"{number} {word}" for number, word in counts if number or word != "waiting for others"]
+    counts = ((found.running, "running"), (ahead.ready, "ready"))
+    more = ((ahead.waiting, "waiting for others"), (ahead.later, "put off"), (ahead.blocked, "blocked"))
+    some = [f"{number} {word}" for number, word in counts]
     some += [f"{number} {word}" for number, word in more if number]
     yield fit(" · ".join(some), width)
     spent = [_spent(today.cost_usd, today.cost_basis), f"{count(today.tokens)} tokens"]

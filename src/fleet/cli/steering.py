@@ -20,7 +20,7 @@ from fleet.core.task_status import QUESTION
 from fleet.home import find
 from fleet.supervisor.lock import holder
 
-LINE = "----- What you want to tell the agent goes above this line. -----"
+LINE = "----- Write your message to the agent above this line. -----"
 
 with_wait = click.option(
     "--wait",
@@ -81,7 +81,7 @@ def _print(told: MessageStatus, as_json: bool) -> None:
         return
     click.echo(f"{told.task.id}: {clean(_stopped(told) if told.is_order_to_stop else arrived(told))}")
     if not told.supervised:
-        click.echo("no supervisor runs: nobody passes it on; `fleet run start` starts one", err=True)
+        click.echo("no supervisor is running to deliver it; run `fleet run start`", err=True)
 
 
 def arrived(told: MessageStatus) -> str:
@@ -93,7 +93,7 @@ def arrived(told: MessageStatus) -> str:
         case Delivery.CARRIED:
             return f"{message.run_id} was started with it at {instant(message.carried_at)}"
         case Delivery.SENT:
-            return f"sent to {message.run_id} at {instant(message.sent_at)}: it reads it after its current tool"
+            return f"sent to {message.run_id} at {instant(message.sent_at)}: the agent reads it after its current tool"
         case _:
             return _ahead(told)
 
@@ -103,18 +103,18 @@ def _ahead(told: MessageStatus) -> str:
     run = told.run
     match told.way:
         case Way.AFTER_ANSWER:
-            return f"kept; it waits for an answer first: `fleet answer {told.question} TEXT`"
+            return f"queued; the task waits for an answer first: `fleet answer {told.question} TEXT`"
         case Way.NOW if run and run.screen == QUESTION:
             name = told.task.branch or told.task.id
-            return f"kept; {run.id} asks a question on its screen, and gets it after your answer: `fleet attach {name}`"
+            return f"queued; {run.id} asks a question on its screen; answer it first: `fleet attach {name}`"
         case Way.NOW if run:
-            return f"kept; {run.id} gets it as soon as it can take it"
+            return f"queued; {run.id} gets it as soon as possible"
         case Way.INTERRUPTS if run and told.message.interrupts:
-            return f"kept; {run.id} is interrupted and goes on with it"
+            return f"queued; {run.id} is interrupted and continues with it"
         case Way.INTERRUPTS if run:
-            return f"kept; {run.coder} takes no message while it works: it is interrupted and goes on with it"
+            return f"queued; {run.coder} takes no message while it works: it is interrupted and continues with it"
         case _ if run:
-            return f"kept; {run.coder} takes no message while it works: its next run gets it"
+            return f"queued; {run.coder} accepts no message while working: its next run gets it"
         case _:
             return f"kept; it is {told.task.status}, and its next run gets it"
 
@@ -122,6 +122,6 @@ def _ahead(told: MessageStatus) -> str:
 def _stopped(told: MessageStatus) -> str:
     """Return a sentence on the result of an order to stop."""
     if told.run is not None and told.run.is_live:
-        return f"{told.run.id} is asked to stop what it does"
+        return f"{told.run.id} is asked to stop its current work"
     reason = f" ({told.task.reason})" if told.task.reason else ""
     return f"interrupted; it is {told.task.status}{reason}"

@@ -37,13 +37,17 @@ def retry(names: tuple[str, ...], all_projects: bool) -> None:
         for task in agents.retry(fleet, ids, caller=person.caller(fleet)):
             click.echo(f"{task.id}: open")
     if holder(find()) is None:
-        click.echo("no supervisor runs; `fleet run start` starts one", err=True)
+        click.echo("no supervisor is running; run `fleet run start`", err=True)
 
 
 @click.command()
 @click.argument("names", metavar="NAME…", nargs=-1, required=True, shell_complete=complete("names"))
 @click.option(
-    "--reason", default="done by hand", show_default=True, metavar="TEXT", help="Record TEXT as the reason in the task."
+    "--reason",
+    default="closed manually",
+    show_default=True,
+    metavar="TEXT",
+    help="Record TEXT as the reason in the task.",
 )
 @click.option("--no-wait", is_flag=True, help="Return at once, without the result.")
 @with_yes
@@ -102,14 +106,14 @@ def _result(fleet: Fleet, task: Task, reason: str, *, waits: bool) -> str:
 def pause() -> None:
     """Stop starting agents until `fleet resume`. Running agents continue."""
     supervisor.pause(find(), caller=person.calling(find()))
-    click.echo("paused: no new agents are started; `fleet resume` goes on")
+    click.echo("paused: no new agents are started; run `fleet resume` to continue")
 
 
 @click.command()
 def resume() -> None:
     """Resume starting agents after `fleet pause`."""
     was_paused = supervisor.resume(find(), caller=person.calling(find()))
-    click.echo("agents are started again" if was_paused else "it was not paused")
+    click.echo("agents are started again" if was_paused else "the queue was not paused")
 
 
 @click.command()
@@ -125,7 +129,7 @@ def wait(names: tuple[str, ...], everything: bool, timeout: float | None, all_pr
     Exit code 0: all tasks are closed. Exit code 1: some tasks need a person. Exit code 124: the time ran out.
     """
     if bool(names) == everything:
-        raise UsageError("name the tasks to wait for, or say --all", hint="`fleet wait --help` shows how it is used.")
+        raise UsageError("no tasks given", hint="pass the tasks to wait for, or --all")
     display = Display()
     with open_fleet(find()) as fleet:
         scope = person.scope(all_projects=all_projects)
@@ -152,7 +156,9 @@ class Display:
             for task in tasks:
                 if f"{task.id} {word}" not in self._told:
                     self._told.add(f"{task.id} {word}")
-                    why = task.close_reason if word == "closed" else task.reason or "waits for one that needs a person"
+                    why = (
+                        task.close_reason if word == "closed" else task.reason or "waits for a task that needs a person"
+                    )
                     self._say(f"{task.id} {word}: {clean(why or task.title)}")
         if self._terminal and not progress.is_over and (line := _counted(progress)) != self._line:
             click.echo(f"\r\x1b[K{line}", nl=False, err=True)

@@ -69,7 +69,7 @@ def show(task_id: str, as_json: bool) -> int:
         ("title", clean(task.title)),
         ("status", _status(task)),
         ("branch", clean(task.branch)),
-        ("cwd", clean(task.cwd) or "none: an empty folder of its own"),
+        ("cwd", clean(task.cwd) or "none: a separate empty folder"),
         ("coder", coder),
         ("model", model),
         ("task.json", f"not used: {clean(problems[key])}" if key in problems else ""),
@@ -91,7 +91,7 @@ def show(task_id: str, as_json: bool) -> int:
 def _status(task: Task) -> str:
     """Return the status of a task. A task that its agent has marked otherwise is in progress while the agent works."""
     if task.is_supervised and task.status != Status.IN_PROGRESS:
-        return f"{Status.IN_PROGRESS} (marked {task.status}; its agent still works)"
+        return f"{Status.IN_PROGRESS} (marked {task.status}; its agent is still working)"
     return task.status
 
 

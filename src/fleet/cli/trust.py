@@ -60,7 +60,7 @@ def _shown(found: TrustStatus) -> list[str]:
     for line in found.files:
         lines += [f"{_word(line.is_trusted)}  {_file(line)}", *(f"{'':13}  {clean(each)}" for each in line.file.does)]
         lines += [f"{'':13}  and {line.file.more} more settings"] if line.file.more else []
-    none = [f"{clean(found.repository.top)} has no project file that would run anything"]
+    none = [f"{clean(found.repository.top)} has no project file with commands"]
     digest = [f"digest  {found.mark}"] if lines else []
     return [*(lines or none), *_repository(found), *digest]
 
@@ -76,14 +76,14 @@ def _file(line: FileLine) -> str:
 
 def _repository(found: TrustStatus) -> list[str]:
     if not found.is_known:
-        return ["git's hooks and settings here: not used yet; they are taken as they are at first use"]
+        return ["git's hooks and settings here: not used yet; fleet trusts them at first use"]
     changes = [f"not trusted  {clean(change)}" for change in found.changes]
-    return changes or ["git's hooks and settings here: as they were when they were trusted"]
+    return changes or ["git's hooks and settings here: unchanged since you trusted them"]
 
 
 def _trusted(found: TrustStatus) -> list[str]:
     new = [clean(line.text) for line in found.lines if not line.is_trusted] + [*map(clean, found.changes)]
     new += [_file(line) for line in found.files if not line.is_trusted]
     if not new and found.is_known:
-        return [f"{clean(found.repository.top)}: nothing to trust that was not trusted before"]
-    return [f"{clean(found.repository.top)} is trusted as it is now", *(f"  {line}" for line in new)]
+        return [f"{clean(found.repository.top)}: nothing new to trust"]
+    return [f"{clean(found.repository.top)} is trusted in its current state", *(f"  {line}" for line in new)]

@@ -36,12 +36,12 @@ def update(check: bool, sure: bool) -> None:
     refuse_agents(caller, "update fleet")
     if not sure:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            raise FleetError("nothing was updated: there is no terminal to ask on", hint="pass --yes.")
+            raise FleetError("nothing was updated: there is no terminal to ask on", hint="pass --yes")
         click.confirm("Run this?", abort=True, err=True)
     now = updates.run(argvs)
     if now == __version__:
-        again = "was installed again, still as" if how.clone or how.source else "is as before:"
+        again = "was installed again, still as" if how.clone or how.source else "is unchanged:"
         click.echo(f"fleet {again} {__version__}")
         return
     click.echo(f"fleet {__version__} was updated to {clean(now)}")
-    click.echo("A running supervisor is still the old one: restart it with `fleet run restart`.", err=True)
+    click.echo("A running supervisor still uses the old version: run `fleet run restart`.", err=True)

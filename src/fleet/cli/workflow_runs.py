@@ -123,9 +123,7 @@ def listed(limit: int, status: tuple[str, ...], as_json: bool) -> None:
     for flow in found:
         click.echo(_headline(flow))
     if not found:
-        click.echo(
-            f"none is {' or '.join(status)}" if status else "no workflows yet: `fleet workflow run FILE` runs one"
-        )
+        click.echo(f"none is {' or '.join(status)}" if status else "no workflows yet: run `fleet workflow run FILE`")
 
 
 @click.command()
@@ -142,7 +140,7 @@ def results(workflow_id: str, as_json: bool) -> None:
         by_fleet = seen.result is not None and seen.result.made_by == "fleet" and seen.state in WORKED
         body = seen.result.told if seen.result else {}
         why = clean(str(body.get("refused") or "it left no result"))
-        mark = f"; {why}: made from what it said and changed" if by_fleet else ""
+        mark = f"; {why}: derived from its messages and changes" if by_fleet else ""
         click.echo(f"{clean(seen.stage.name)}: {seen.state}{mark}")
         for name in ("branch", "finding", "summary", "files_changed", "tests", "commits", "next_steps"):
             value = body.get(name)
@@ -185,7 +183,7 @@ def cleanup(workflow_id: str, branches: bool, sure: bool, dry_run: bool, as_json
             return 0
         if not sure:
             if as_json or not sys.stdin.isatty():
-                raise UsageError("nobody can be asked here", hint="--yes goes ahead.")
+                raise UsageError("cannot ask for confirmation without a terminal", hint="pass --yes")
             count, key = len(found.stages), found.workflow.id
             if not agreed(f"remove the worktrees of {count} stages of {key}?", "nothing was removed"):
                 return 1
@@ -206,7 +204,7 @@ def opened() -> Iterator[Fleet]:
     try:
         opening = open_fleet(find())
     except HomeMissing as error:
-        raise HomeMissing(str(error), hint="no workflow was run yet: `fleet workflow run FILE` makes it.") from error
+        raise HomeMissing(str(error), hint="no workflow has run yet: run `fleet workflow run FILE`") from error
     with opening as fleet:
         yield fleet
 
@@ -246,7 +244,7 @@ def _headline(flow: Flow) -> str:
 
 def _what_next(workflow_id: str) -> str:
     here, there = f"`fleet workflow status {workflow_id}`", f"`fleet workflow results {workflow_id}`"
-    return f"{here} says how far it is, {there} what came of it"
+    return f"{here} shows the progress, {there} the results"
 
 
 def _tell_questions(fleet: Fleet, flow: Flow) -> None:
@@ -255,4 +253,6 @@ def _tell_questions(fleet: Fleet, flow: Flow) -> None:
         if each.task_id in names:
             first = (each.text.strip().splitlines() or [""])[0]
             click.echo(clean(f"{names[each.task_id]} asks: {first}"), err=True)
-            click.echo(f"`fleet answer {each.id} TEXT` lets it go on; `fleet questions` shows all of it", err=True)
+            click.echo(
+                f"run `fleet answer {each.id} TEXT` to continue; `fleet questions` shows the full text", err=True
+            )

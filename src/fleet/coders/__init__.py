@@ -75,15 +75,16 @@ def load(name: str, settings: Settings | None = None) -> Coder:
         return CommandCoder(name, own[name])
     if name not in CODERS and ":" not in name:
         raise FleetError(
-            f"coder {name!r} has settings, but no argv that says how to start it",
-            hint=f"describe it, see docs/howto/add-a-coder.md, or choose another: {', '.join(sorted(CODERS))}.",
+            f"coder {name!r} has settings but no argv",
+            hint=f"add an argv (see docs/howto/add-a-coder.md), or choose another coder: {', '.join(sorted(CODERS))}",
         )
     from fleet.coders.base import Coder
 
     made = _imported(CODERS.get(name, name))()
     if not isinstance(made, Coder):
         raise FleetError(
-            f"{name!r} is no coder: it is no fleet.coders.base.Coder", hint="see docs/howto/add-a-coder.md."
+            f"{name!r} is not a coder: it does not subclass fleet.coders.base.Coder",
+            hint="see docs/howto/add-a-coder.md",
         )
     if ":" in name:
         made.name = name  # the settings and a resumed run find the coder by this name
@@ -95,13 +96,13 @@ def _imported(place: str) -> type:
 
     module, _, attribute = place.partition(":")
     if not all(part.isidentifier() for part in [*module.split("."), attribute]):
-        raise BadInput(f"{place!r} is not an import string", hint="write pkg.mod:Class.")
+        raise BadInput(f"{place!r} is not an import string", hint="write pkg.mod:Class")
     try:
         found = getattr(import_module(module), attribute, None)
     except ImportError as error:
         raise FleetError(
-            f"coder {place!r} cannot be imported: {error}", hint="install it where fleet is installed."
+            f"coder {place!r} cannot be imported: {error}", hint="install it in the environment of fleet"
         ) from error
     if not isinstance(found, type):
-        raise FleetError(f"coder {place!r}: {module} has no class {attribute}", hint="write pkg.mod:Class.")
+        raise FleetError(f"coder {place!r}: {module} has no class {attribute}", hint="write pkg.mod:Class")
     return found

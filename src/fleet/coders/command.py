@@ -258,7 +258,7 @@ class CommandCoder(Coder):
     def _model(self, model: str, template: Template) -> str:
         bare = any(word.startswith("{model}") for word in _words(template))
         if "\0" in model or (model.startswith("-") and bare):
-            hint = f'name another, or write "--model={{model}}" as one word in coders.{self.name}.argv.'
+            hint = f'choose another model, or write "--model={{model}}" as one word in coders.{self.name}.argv'
             raise BadInput(f"coder {self.name!r} cannot be given the model {model!r}", hint=hint)
         return model
 
@@ -267,8 +267,8 @@ class CommandCoder(Coder):
         size = len(prompt.encode("utf-8", "replace"))
         if size > LONGEST_ARGUMENT:
             raise FleetError(
-                f"the prompt has {size} bytes, too many for coder {self.name!r}, which takes it as an argument",
-                hint=f'set coders.{self.name}.prompt to "stdin" or "file", or shorten the task.',
+                f"the prompt has {size} bytes, too many for an argument of coder {self.name!r}",
+                hint=f'set coders.{self.name}.prompt to "stdin" or "file", or shorten the task',
             )
         return f" {prompt}" if prompt.startswith("-") else prompt
 
@@ -282,7 +282,7 @@ def _refuse(name: str, own: CoderSettings) -> None:
         if template is None:
             continue
         if any("\0" in word for word in _words(template)):
-            raise BadInput(f"{where}.{key} has a NUL in it, which no argument can hold", hint=HELP)
+            raise BadInput(f"{where}.{key} contains a NUL character, which no argument can hold", hint=HELP)
         named = _named(template)
         if own.prompt == "file" and "prompt_file" not in named:
             raise BadInput(f'{where}.prompt is "file", and {key} does not name {{prompt_file}}', hint=HELP)

@@ -60,8 +60,8 @@ def _within(folder: str, name: str) -> str:
     path = f"{root}/{name}"
     if os.path.realpath(path) != path:
         raise FleetError(
-            f"{folder}/{name} is a link, or lies behind one: fleet does not write there",
-            hint="answer the coder's questions yourself, in its own window.",
+            f"{folder}/{name} is a link or behind a link: fleet does not write there",
+            hint="answer the coder's questions yourself, in its own window",
         )
     return path
 
@@ -96,7 +96,7 @@ def _make(lock: Path) -> None:
                 lock.rmdir()
                 continue
         if time.monotonic() > end:
-            raise FleetError(f"{lock} is held by another program", hint="remove it if nothing uses it any more.")
+            raise FleetError(f"{lock} is held by another program", hint="remove it if nothing uses it any more")
         time.sleep(0.02)
 
 
@@ -107,13 +107,13 @@ def _read(path: str) -> tuple[str, int]:
     except FileNotFoundError:
         return "", 0o600
     except NotPlain as error:
-        raise _broken(path, "is no file that a coder wrote") from error
+        raise _broken(path, "is not a file that a coder wrote") from error
     except OSError as error:
-        raise FleetError(f"cannot read {path}: {error.strerror}", hint="see what is in its place.") from error
+        raise FleetError(f"cannot read {path}: {error.strerror}", hint="inspect the path") from error
     with open(handle, "rb") as file:  # noqa: PTH123 - a descriptor
         found = os.fstat(handle)
         if found.st_size > LARGEST_FILE:
-            raise _broken(path, "is no file that a coder wrote")
+            raise _broken(path, "is not a file that a coder wrote")
         try:
             return file.read(LARGEST_FILE).decode(), stat.S_IMODE(found.st_mode)
         except UnicodeDecodeError:
@@ -133,7 +133,7 @@ def _merged(path: str, known: Any, wanted: Any) -> Any:
     """Return `known` with `wanted` merged in: objects and lists are extended, all other values replaced."""
     if isinstance(wanted, dict):
         if not isinstance(known, dict):
-            raise _broken(path, "is not as its coder writes it: an object is missing")
+            raise _broken(path, "has an unknown form: an object is missing")
         return known | {key: _merged(path, known.get(key, type(each)()), each) for key, each in wanted.items()}
     if isinstance(wanted, list) and isinstance(known, list):
         return [*known, *(each for each in wanted if each not in known)]
@@ -159,7 +159,7 @@ def _toml(path: str, text: str, wanted: dict[str, Any]) -> str:
     except ValueError:
         done = False
     if not done:
-        raise FleetError(f"cannot add to {path}: its tables are written otherwise", hint=f"let it hold {wanted}.")
+        raise FleetError(f"cannot add to {path}: unknown form of its tables", hint=f"add {wanted} to it")
     return made
 
 
@@ -180,4 +180,4 @@ def _word(value: object) -> str:
 
 
 def _broken(path: str, what: str) -> FleetError:
-    return FleetError(f"{path} {what}", hint="mend it or move it away; fleet changes nothing in it.")
+    return FleetError(f"{path} {what}", hint="repair the file or move it away; fleet did not change it")

@@ -95,11 +95,13 @@ class OpencodeCoder(Coder):
             words = "opencode could not use its own database: another opencode held it"
             return Event(kind=Kind.LIMIT, text=words, limit=Limit(kind="overload", text=words))
         if "Session not found" in stderr:
-            return Event(kind=Kind.ERROR, text="opencode does not know the session any more: start the task afresh")
+            return Event(
+                kind=Kind.ERROR, text="opencode no longer knows the session: restart the task with a new session"
+            )
         return None
 
     def config_env(self, folder: str) -> dict[str, str]:
-        """Return the XDG folders, because opencode has no folder setting of its own."""
+        """Return the XDG folders, because opencode has no setting for its folder."""
         return {name: f"{folder}/{below}" for name, below in FOLDERS.items()}
 
     def login_signs(self, env: Mapping[str, str]) -> tuple[str, ...]:
@@ -160,7 +162,7 @@ def _stopped(reason: str) -> list[Event]:
             return [Event(kind=Kind.RESULT, ok=True)]
         case "tool-calls":
             return []
-    return [Event(kind=Kind.ERROR, text=f"the model's answer broke off: {reason or 'no reason told'}")]
+    return [Event(kind=Kind.ERROR, text=f"the model's answer broke off: {reason or 'unknown reason'}")]
 
 
 def _error(said: Said, session: str) -> list[Event]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 ENV = {"PI_SKIP_VERSION_CHECK": "1"}
 KEYS = ("*_API_KEY", "ANTHROPIC_OAUTH_TOKEN", "AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID", "HF_TOKEN")
-ENDS = {"length": "the model's answer was cut off at its longest", "aborted": "it was interrupted"}
+ENDS = {"length": "the model's answer was truncated at its maximum length", "aborted": "it was interrupted"}
 
 EXTENSION = "pi-extension.js"
 #: The extension has three parts. It drops output meant only for display, except for a sign of life every few seconds.
@@ -207,7 +207,7 @@ def _end(said: Said) -> list[Event]:
     if last.get("role") == "assistant" and reason == "stop":
         return [Event(kind=Kind.RESULT, ok=True, text=_words(last))]
     if reason != "error":
-        complaint = complaint or ENDS.get(reason, "it ended in the midst of its work")
+        complaint = complaint or ENDS.get(reason, "it ended in the middle of its work")
         return [Event(kind=Kind.RESULT, ok=False, text=complaint)]
     status = re.match(r"(\d{3})\b", complaint)
     refused = refusal(complaint, status=int(status[1]) if status else 0)
@@ -218,7 +218,7 @@ def _end(said: Said) -> list[Event]:
 def _compaction(said: Said) -> list[Event]:
     # Pi recognizes every provider's wording. Afterwards it either recovers or ends.
     full = said.get("reason") == "overflow"
-    return [Event(kind=Kind.CONTEXT_FULL, text="nothing more fits into the model's context")] if full else []
+    return [Event(kind=Kind.CONTEXT_FULL, text="the model's context is full")] if full else []
 
 
 def _words(message: Said) -> str:

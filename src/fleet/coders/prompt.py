@@ -74,19 +74,17 @@ def spoken_for(
 
 def not_passed(made: Verification) -> str:
     """Return why a task runs again whose work failed its verify command, with the command's output."""
-    said = (
-        f"fleet ran `{made.command}` on what is committed on your branch, in a clean checkout, and it {made.in_words}."
-    )
-    told = fenced(made.tail, "the end of what it printed") if made.tail.strip() else "It printed nothing."
-    return f"{said}\n\n{told}\n\nFind out why, and mend the work rather than the check."
+    said = f"fleet ran `{made.command}` in a clean checkout of your branch's commits, and it {made.in_words}."
+    told = fenced(made.tail, "the end of its output") if made.tail.strip() else "It printed nothing."
+    return f"{said}\n\n{told}\n\nFind out why, and fix the work, not the check."
 
 
 def not_so(shown: str) -> str:
     """Return why a task runs again whose agent made false claims."""
-    told = fenced(shown, "what was found not to be so")
+    told = fenced(shown, "the false claims")
     return (
-        "the run before this one said that it was done, and what it claimed was held against what can be seen.\n\n"
-        f"{told}\n\nTake nothing that it wrote down as done: look at the files themselves, do the work, and claim in "
+        "the previous run reported success, and fleet checked its claims.\n\n"
+        f"{told}\n\nDo not trust its notes: read the files themselves, do the work, and claim in "
         "result.json only what you did."
     )
 
@@ -137,23 +135,23 @@ def _filled(template: str, values: dict[str, str]) -> str:
 def _again(run_number: int, reason: str) -> str:
     if run_number <= 1:
         return ""
-    why = reason.strip() or "the run before ended without having finished the task"
+    why = reason.strip() or "the previous run ended before the task was finished"
     return (
         f"# This is run {run_number} of this task\n\nIt runs again because: {why}\n\n"
-        "Earlier runs may have changed files. Look at the artifacts and at what is there before you change anything."
+        "Earlier runs may have changed files. Read the artifacts and the current state before you change anything."
     )
 
 
 def _go_on(task: Task) -> str:
     return (
-        f"Go on with task {task.id} where this session stopped, as you were told at its beginning: keep your artifacts "
-        "current, hand in result.json and close the task when it is done."
+        f"Continue task {task.id} where this session stopped, by the same rules: keep your artifacts current, write "
+        "result.json, and close the task when it is done."
     )
 
 
 def _answered(answers: Sequence[tuple[str, str]]) -> str:
     blocks = [f"Question: {question.strip()}\n\nAnswer: {answer.strip()}" for question, answer in answers]
-    return "# What was answered\n\n" + "\n\n".join(blocks) if blocks else ""
+    return "# Answers to your questions\n\n" + "\n\n".join(blocks) if blocks else ""
 
 
 def _said(messages: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Qwen Code: claude's stream from a fork of gemini, with some habits of its own."""
+"""Qwen Code: claude's stream from a fork of gemini, with some differences."""
 
 from __future__ import annotations
 

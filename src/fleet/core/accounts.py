@@ -58,6 +58,8 @@ SHORTEST_PARK, LONGEST_PARK = timedelta(minutes=1), timedelta(days=8)
 SECOND = timedelta(seconds=1)
 UNLIMITED = 1_000_000
 PASSING = ("rate", "overload")
+#: Part of the reason why agents wait for the start of another one.
+ONE_BY_ONE = "start one after the other"
 #: Endings which show that the account works.
 WORKED = (Ending.FINISHED, Ending.INCOMPLETE, Ending.HUNG_AFTER_RESULT, Ending.BLOCKED, Ending.CONTEXT_FULL)
 
@@ -109,12 +111,12 @@ def _free_slot(state: Account, shown: str, left: int, pause: timedelta, now: dat
     If its starts need a pause, it has room for one run at a time.
     """
     if left <= 0:
-        return AccountSlot(account=state.name, room=0, reason=f"{shown} has as many agents as it may have")
+        return AccountSlot(account=state.name, room=0, reason=f"{shown} runs its maximum number of agents")
     if not pause:
         return AccountSlot(account=state.name, room=left)
     since = now - state.used_at if state.used_at is not None else pause
     if timedelta(0) <= since < pause:
-        reason = f"{shown} starts its agents one after the other, {pause.total_seconds():g} s apart"
+        reason = f"agents of {shown} {ONE_BY_ONE}, {pause.total_seconds():g} s apart"
         return AccountSlot(account=state.name, room=0, reason=reason, opens_at=now + pause - since)
     return AccountSlot(account=state.name, room=1, opens_at=now + pause if left > 1 else None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from fleet.core.accounts import account_slots
+from fleet.core.accounts import ONE_BY_ONE, account_slots
 from fleet.core.filter import Filter, Lane
 from fleet.core.record import Record
 from fleet.core.rules import rules_of
@@ -109,6 +109,9 @@ SPELLINGS = {HEADLESS: ("", HEADLESS), INTERACTIVE: (INTERACTIVE,), POOLED: ("",
 #: Maximum number of agents that start at once. Further agents start one per start interval.
 BURST = 25
 UNLIMITED = 1_000_000
+SLOTS = "slots"
+#: Parts of reasons that pass within seconds or with the end of a run.
+BRIEF = (SLOTS, ONE_BY_ONE)
 
 
 class Ramp(Record):
@@ -182,7 +185,7 @@ def admit(settings: AdmissionSettings, situation: Situation, mode: str = HEADLES
     slots = _slots(settings, situation, mode)
     left = slots - _running(situation, mode=mode)
     if left <= 0:
-        reasons.append(f"all {slots} slots for {mode} agents are taken")
+        reasons.append(f"all {slots} {SLOTS} for {mode} agents are in use")
     if reasons:
         return Room(lanes=[], room=0, reasons=reasons)
     interval = settings.supervisor.start_interval_seconds
@@ -202,7 +205,7 @@ def admit(settings: AdmissionSettings, situation: Situation, mode: str = HEADLES
     if not could_start:
         ramp_at = None
     if ramp_at:
-        reasons.append(f"agents are started one after the other, {interval:g} s apart")
+        reasons.append(f"agents {ONE_BY_ONE}, {interval:g} s apart")
     opens_at = min(opening, default=None)
     return Room(lanes=lanes, room=room if lanes else 0, opens_at=opens_at, ramp_at=ramp_at, reasons=reasons)
 
@@ -246,7 +249,7 @@ def _coder_room(
         own = min(own, cap - sum(_running(situation, coder=coder, mode=each) for each in (HEADLESS, POOLED)))
     found = account_slots(settings, coder, situation.accounts, situation.busy, situation.now)
     if own <= 0:
-        return 0, [], f"{coder} has as many agents as it may have"
+        return 0, [], f"{coder} runs its maximum number of agents"
     return own, found, "" if any(slot.room for slot in found) else found[0].reason
 
 

@@ -31,7 +31,7 @@ def faults(task: Task, before: Task | None = None) -> dict[str, str]:
     found = {}
     size = len(task.title.encode())
     if size > LONGEST_TITLE and (before is None or before.title != task.title):
-        found[f"its title has {size} bytes, and {LONGEST_TITLE} are the most"] = SHORTER
+        found[f"its title has {size} bytes; the maximum is {LONGEST_TITLE}"] = SHORTER
     known = {} if before is None else before.metadata
     new = {key: value for key, value in task.metadata.items() if key not in known or known[key] != value}
     return found | number_faults(new)
@@ -48,7 +48,7 @@ def refusal(found: Mapping[str, Mapping[str, str]]) -> BadInput:
     more = [f"{len(told) - MOST_NAMED} more"] if len(told) > MOST_NAMED else []
     remedies = dict.fromkeys(remedy for each in found.values() for remedy in each.values())
     return BadInput(
-        f"bd cannot hold {'; '.join([*told[:MOST_NAMED], *more])}", hint=f"nothing was written; {'; '.join(remedies)}."
+        f"bd cannot hold {'; '.join([*told[:MOST_NAMED], *more])}", hint=f"nothing was written; {'; '.join(remedies)}"
     )
 
 
@@ -60,7 +60,7 @@ def _changed(where: str, value: Any) -> Iterator[str]:
         for at, inner in enumerate(value):
             yield from _changed(f"{where}[{at}]", inner)
     elif isinstance(value, int | float) and (kept := _as_bd_tells(value)) != value:
-        yield f"{where} is {_digits(value)}, and would be {_digits(kept)} there"
+        yield f"{where} is {_digits(value)} and would become {_digits(kept)}"
 
 
 def _as_bd_tells(number: float) -> float:

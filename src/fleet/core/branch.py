@@ -18,7 +18,7 @@ REFUSED = re.compile(r"[^A-Za-z0-9._/#@+-]")
 FIRST = re.compile(r"[A-Za-z0-9_]")
 HINT = (
     "use up to 100 letters, digits, '.', '_', '-', '/', '#', '@' and '+', beginning with a letter, digit or '_': "
-    "fix/login-2."
+    "fix/login-2"
 )
 #: Names that git interprets otherwise: its own pointers (HEAD, ORIG_HEAD …) and commit ids.
 POINTER = re.compile(r"[A-Z_]*HEAD")
@@ -39,7 +39,7 @@ def check_branch(name: str) -> None:
     """
     reason = _wrong_with(name)
     if reason:
-        raise BadInput(f"{name[:120]!r} cannot be the name of a branch: {reason}", hint=HINT)
+        raise BadInput(f"{name[:120]!r} is not a valid branch name: {reason}", hint=HINT)
 
 
 def check_pattern(name: str, patterns: Sequence[str]) -> None:
@@ -47,7 +47,7 @@ def check_pattern(name: str, patterns: Sequence[str]) -> None:
     if patterns and not any(fnmatchcase(name, pattern) for pattern in patterns):
         raise BadInput(
             f"branch {name!r} does not fit project.branch_pattern: {', '.join(patterns)}",
-            hint="choose a name that fits, or change branch_pattern in the project's settings.",
+            hint="choose a name that fits, or change branch_pattern in the project's settings",
         )
 
 
@@ -92,7 +92,7 @@ def _wrong_with(name: str) -> str:
     if any(part.startswith(".") or part.endswith(".lock") for part in name.split("/")):
         return "no part of it may begin with '.' or end with '.lock'"
     if name.startswith("refs/") or POINTER.fullmatch(name) or COMMIT.fullmatch(name):
-        return "git means something else by it"
+        return "git reserves that name"
     return ""
 
 

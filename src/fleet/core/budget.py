@@ -22,7 +22,7 @@ def limits_in(text: str) -> dict[str, Any]:
     """Return the limits that a task carries. Raises ValueError if they are invalid."""
     found = decode(text) if text else {}
     if not isinstance(found, dict):
-        raise ValueError("limits are an object")
+        raise ValueError("limits must be an object")
     return found
 
 
@@ -66,9 +66,7 @@ def check_budgets(budgets: Iterable[tuple[Budget, Spent]]) -> Outcome | None:
         for name, most in budget.amounts.items():
             used = spent.amounts[name]
             if used >= most:
-                words = (
-                    f"{budget.task_id} and what came of it took {amount(name, used)} of {amount(name, most)} allowed"
-                )
+                words = f"{budget.task_id} and its tasks used {amount(name, used)} of {amount(name, most)} allowed"
                 return Outcome(ending=Ending.OVER_BUDGET, reason=words)
     return None
 

@@ -35,7 +35,7 @@ def title(text: str) -> str:
     if len(text) > LONGEST_TITLE:
         raise BadInput(
             f"title must be {LONGEST_TITLE} characters or less (got {len(text)})",
-            hint="put the rest into --description or --body-file.",
+            hint="move the rest to --description or --body-file",
         )
     return line("title", text, longest=LONGEST_TITLE)
 
@@ -43,11 +43,11 @@ def title(text: str) -> str:
 def line(what: str, text: str, *, longest: int = LONGEST_NAME) -> str:
     """Return one line of printable text, such as a name, a label or a reference. Raises BadInput."""
     if len(text) > longest:
-        raise BadInput(f"{what} must be {longest} characters or less (got {len(text)})", hint="shorten it.")
+        raise BadInput(f"{what} must be {longest} characters or less (got {len(text)})", hint="shorten it")
     for char in text:
         if char < " " or "\x7f" <= char <= "\x9f" or char in "\u2028\u2029":
             raise BadInput(
-                f"{what} has the control character U+{ord(char):04X}", hint="write it on one line of plain text."
+                f"{what} has the control character U+{ord(char):04X}", hint="write it on one line of plain text"
             )
     return text
 
@@ -63,10 +63,10 @@ def body(what: str, text: str) -> str:
     """Return free text of limited size without NUL. Raises BadInput."""
     if len(text) > LONGEST_TEXT:
         raise BadInput(
-            f"{what} is longer than {LONGEST_TEXT // 2**20} MiB", hint="put it into a file and name the file."
+            f"{what} is longer than {LONGEST_TEXT // 2**20} MiB", hint="write the text to a file and name the file"
         )
     if "\0" in text:
-        raise BadInput(f"{what} has a NUL character", hint="remove it: the text is handed to agents as it is.")
+        raise BadInput(f"{what} contains a NUL character", hint="remove it: fleet passes the text to agents unchanged")
     return text
 
 
@@ -77,7 +77,7 @@ def priority(text: str) -> int:
         return int(digits)
     raise BadInput(
         f'invalid priority "{text}" (expected 0-4 or P0-P4, not words like high/medium/low)',
-        hint="0 is the most urgent, 2 the default, 4 the backlog.",
+        hint="pass 0 (most urgent) to 4 (backlog); 2 is the default",
     )
 
 
@@ -89,7 +89,7 @@ def task_type(text: str, config: Mapping[str, str]) -> str:
         return name
     raise BadInput(
         f"invalid issue type: {text}",
-        hint=f"types: {', '.join(allowed)}; `bd config set types.custom {text}` adds one.",
+        hint=f"types: {', '.join(allowed)}; `bd config set types.custom {text}` adds one",
     )
 
 
@@ -121,12 +121,12 @@ def custom_status_setting(text: str) -> str:
         plain = name.replace("_", "").replace("-", "")
         if not (plain.isascii() and plain.isalnum() and name == name.lower() and name[0].isalpha() and len(name) <= 50):
             raise BadInput(
-                f"invalid status name {name!r}", hint="a-z, 0-9, _ and -, beginning with a letter, up to 50."
+                f"invalid status name {name!r}", hint="use up to 50 of a-z, 0-9, _ and -, beginning with a letter"
             )
         if name in CATEGORIES:
-            raise BadInput(f"status {name!r} is built in", hint="choose another name.")
+            raise BadInput(f"status {name!r} is built in", hint="choose another name")
         if category not in ("active", "wip", "done", "frozen", "unspecified"):
-            raise BadInput(f"invalid category {category!r} of status {name!r}", hint="active, wip, done or frozen.")
+            raise BadInput(f"invalid category {category!r} of status {name!r}", hint="pass active, wip, done or frozen")
     return text
 
 
@@ -140,7 +140,7 @@ def metadata_key(key: str) -> str:
     plain = key.replace(".", "").replace("_", "").replace("-", "")
     if key and (key[0].isalpha() or key[0] == "_") and (plain == "" or (plain.isascii() and plain.isalnum())):
         return key
-    raise BadInput(f"invalid metadata key {key!r}", hint="letters, digits, _ . and -, beginning with a letter or _.")
+    raise BadInput(f"invalid metadata key {key!r}", hint="use letters, digits, _ . and -, beginning with a letter or _")
 
 
 def task_id(text: str) -> str:
@@ -149,4 +149,4 @@ def task_id(text: str) -> str:
     plain = name.replace("-", "").replace("_", "").replace(".", "")
     if plain.isascii() and plain.isalnum() and "-" in name.strip("-.") and name[0].isalnum() and ".." not in name:
         return name
-    raise BadInput(f"invalid id {text!r}", hint="ids look like fleet-a3f: letters, digits, - _ and . after a prefix.")
+    raise BadInput(f"invalid id {text!r}", hint="pass an id like fleet-a3f: a prefix, then letters, digits, - _ and .")

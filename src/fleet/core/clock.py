@@ -22,7 +22,7 @@ def now() -> datetime:
 
 
 def machine_seconds() -> float:
-    """Return the time of a clock that nobody sets and that all processes of this machine share.
+    """Return the time of a clock that cannot be set and that all processes of this machine share.
 
     The clock runs while the machine sleeps.
     """

@@ -15,7 +15,7 @@ PARENT_CHILD = "parent-child"
 
 #: The task waits until the needed task is resolved.
 HARD = (BLOCKS, CONDITIONAL)
-#: All types that can block a task by themselves.
+#: All types that can block a task on their own.
 BLOCKING = (*HARD, WAITS_FOR)
 #: A cycle of these would never become ready, because a blocked parent blocks its children.
 SCHEDULING = (*HARD, PARENT_CHILD)

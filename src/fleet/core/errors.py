@@ -42,20 +42,22 @@ class BadInput(FleetError):
 class TaskNotFound(FleetError):
     """No task has that id."""
 
-    hint = "`fleet bd list --all` lists the tasks in the queue."
+    hint = "run `fleet bd list --all` to list the tasks in the queue"
 
     def __init__(self, task_id: str) -> None:
         super().__init__(f"no task {task_id!r}")
         self.task_id = task_id
         if task_id.startswith("wf_"):
-            self.hint = f"that looks like a workflow: `fleet workflow status {task_id}` names the tasks of its stages."
+            self.hint = f"run `fleet workflow status {task_id}` to list the tasks of that workflow"
 
 
 class AmbiguousId(FleetError):
     """Several tasks match a shortened id."""
 
     def __init__(self, part: str, candidates: list[str]) -> None:
-        super().__init__(f"ambiguous id {part!r} fits {', '.join(candidates[:5])}{' …' if len(candidates) > 5 else ''}")
+        super().__init__(
+            f"ambiguous id {part!r} matches {', '.join(candidates[:5])}{' …' if len(candidates) > 5 else ''}"
+        )
         self.candidates = candidates
 
 
@@ -89,7 +91,7 @@ class ClaimLost(FleetError):
 class QuestionNotFound(FleetError):
     """No question has that id."""
 
-    hint = "`fleet questions` lists what agents ask."
+    hint = "run `fleet questions` to list open questions"
 
     def __init__(self, question_id: str) -> None:
         super().__init__(f"no question {question_id!r}")
@@ -98,7 +100,7 @@ class QuestionNotFound(FleetError):
 class WorkflowNotFound(FleetError):
     """No workflow has that id."""
 
-    hint = "`fleet workflow list` shows those there are."
+    hint = "run `fleet workflow list` to list the workflows"
 
     def __init__(self, workflow_id: str) -> None:
         super().__init__(f"no workflow {workflow_id!r}")
@@ -125,7 +127,7 @@ class BranchTaken(IllegalMove):
 
     def __init__(self, branch: str, task_id: str, *, path: str = "", hint: str = "") -> None:
         fact = f"{path} is the worktree of {task_id}" if path else f"branch {branch!r} belongs to {task_id}"
-        usual = f"`fleet attach {task_id}` goes to its agent; for another agent choose another branch."
+        usual = f"run `fleet attach {task_id}` to go to its agent, or choose another branch for another agent"
         super().__init__(fact, hint=hint or usual)
         self.branch = branch
         self.task_id = task_id
@@ -142,7 +144,7 @@ class RepositoryBusy(FleetError):
 class WorkspaceNotFound(FleetError):
     """The task has no worktree, or its worktree is gone."""
 
-    hint = "`fleet list --all` shows every agent and where it works."
+    hint = "run `fleet list --all` to show all agents and their worktrees"
 
     def __init__(self, task_id: str) -> None:
         super().__init__(f"{task_id} has no worktree")
@@ -152,7 +154,7 @@ class WorkspaceNotFound(FleetError):
 class HomeMissing(FleetError):
     """No home exists, and a command that only reads does not create one."""
 
-    hint = "`fleet init` makes it; so does the first `fleet bd create`."
+    hint = "run `fleet init` to create it"
 
 
 class HomeRefused(FleetError):
@@ -162,7 +164,7 @@ class HomeRefused(FleetError):
 class HomeReplaced(FleetError):
     """The path of a home leads to a different folder than before, or to none."""
 
-    hint = "put the home back or set FLEET_HOME to where it is, then `fleet run start`."
+    hint = "put the home back or set FLEET_HOME to its new path, then run `fleet run start`"
 
 
 class StoreFault(FleetError):
@@ -176,7 +178,7 @@ class StoreHindered(StoreFault):
 class DatabaseReplaced(StoreFault):
     """The path of a database leads to a different file than the open one, or to none."""
 
-    hint = "if that was not meant, put the right file back; `fleet restore FILE` restores a backup."
+    hint = "put the right file back, or run `fleet restore FILE` to restore a backup"
 
     def __init__(self, path: str, how: str) -> None:
         super().__init__(f"the database was {how} while it was open: {path}")
@@ -190,7 +192,7 @@ class ForeignDatabase(StoreFault):
     """A database that another program created."""
 
     def __init__(self, path: str, *, owner: str) -> None:
-        hint = "set FLEET_HOME to a folder of fleet's own, such as ~/.fleet; nothing was changed."
+        hint = "set FLEET_HOME to a separate folder, such as ~/.fleet; nothing was changed"
         super().__init__(f"{path} is a database of {owner}, not of fleet", hint=hint)
 
 
@@ -202,12 +204,12 @@ class QueueMoved(StoreFault):
     """The contents of this queue were moved to another one. It can be read but not written."""
 
     hint = (
-        "call fleet again; if it stays so, `fleet init --home --queue …` names another queue for this home "
-        "(unset FLEET_QUEUE where that names this one)."
+        "try again; if the error stays, run `fleet init --home --queue …` to choose another queue "
+        "and unset FLEET_QUEUE if it names the old queue"
     )
 
     def __init__(self) -> None:
-        super().__init__("this queue was moved elsewhere, and takes nothing more")
+        super().__init__("this queue was moved elsewhere and is sealed")
 
 
 class SchemaMismatch(FleetError):

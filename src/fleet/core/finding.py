@@ -34,16 +34,16 @@ NOBODYS = (
 )
 #: The start of the reason of a blocked task that a person must judge, by finding.
 NEEDS_PERSON = {
-    Finding.UNVERIFIED: "nothing has proven its work",
-    Finding.NO_CHANGES: "it says it is done, and changed nothing",
-    Finding.OUT_OF_SCOPE: "it touched what is not its to touch",
-    Finding.FAILED_VERIFY: "its work does not pass",
-    Finding.FABRICATED: "what it claims is not so",
+    Finding.UNVERIFIED: "nothing proves its work",
+    Finding.NO_CHANGES: "the agent reports success but changed nothing",
+    Finding.OUT_OF_SCOPE: "it changed files outside its scope",
+    Finding.FAILED_VERIFY: "its work fails verification",
+    Finding.FABRICATED: "its claims are false",
 }
 #: Why work in a plain directory is never verified.
-IN_A_DIRECTORY = "it worked in a plain directory, where others work too"
+IN_A_DIRECTORY = "it worked in a plain directory that others may share"
 #: Handing in does not count as work.
-ONLY_HANDED_IN = "it handed in, and did nothing else"
+ONLY_HANDED_IN = "it handed in a result and did nothing else"
 #: Amount of a verify command's output that is shown with the finding.
 LAST_LINES, LONGEST_LINES = 3, 300
 LAST_WORDS = "its last lines: "
@@ -104,11 +104,13 @@ def judge(seen: Evidence) -> Judgement:
     if changeless := _changeless(seen, verification):
         return changeless
     if verification is None:
-        why = seen.not_verified or "there is no verify command"
+        why = seen.not_verified or "no verify command"
         return Judgement(finding=Finding.UNVERIFIED, shown=(why,))
     if doubts := _doubts(seen, verification):
         return Judgement(finding=Finding.UNVERIFIED, shown=doubts)
-    return Judgement(finding=Finding.VERIFIED, shown=(f"`{verification.command}` ended with 0 at its branch's tip",))
+    return Judgement(
+        finding=Finding.VERIFIED, shown=(f"`{verification.command}` exited with 0 at the tip of its branch",)
+    )
 
 
 def needs_verification(seen: Evidence) -> bool:
@@ -121,13 +123,13 @@ def _lies(seen: Evidence) -> tuple[str, ...]:
     found = []
     says_done = not seen.claimed_blocked
     if says_done and seen.tells_tools and _did_nothing(seen) and not (seen.handed_in and seen.changed is None):
-        found.append("it says it is done, and never used a tool")
+        found.append("the agent reports success but never used a tool")
     if seen.absent and not _is_misnamed(seen):
-        found.append(f"it claims files that are not there: {_some(seen.absent)}")
+        found.append(f"it claims files that do not exist: {_some(seen.absent)}")
     if seen.untouched and not seen.changed and not seen.claimed_no_changes:
-        found.append(f"it claims changes that were not made: {_some(seen.untouched)}")
+        found.append(f"it claims changes that do not exist: {_some(seen.untouched)}")
     if seen.unknown_commits:
-        found.append(f"it claims commits that nobody has: {_some(seen.unknown_commits)}")
+        found.append(f"it claims unknown commits: {_some(seen.unknown_commits)}")
     if seen.unseen:
         found.append(f"it claims commands that it never ran: {_some(seen.unseen)}")
     return tuple(found)
@@ -145,7 +147,7 @@ def _unfinished(seen: Evidence) -> str:
     if seen.claimed_blocked:
         return seen.claimed_blocked
     nothing = not seen.tells_tools and not seen.handed_in and _did_nothing(seen)
-    return "it says it is done, and there is nothing to show for it" if nothing else ""
+    return "the agent reports success but left no result" if nothing else ""
 
 
 def _did_nothing(seen: Evidence) -> bool:
@@ -159,7 +161,7 @@ def _changeless(seen: Evidence, verification: Verification | None) -> Judgement 
         return None
     if seen.changed and verification is not None and verification.proves and verification.base_status:
         return None  # the white space made the command pass
-    said = "only white space differs from its base" if seen.changed else "nothing differs from its base"
+    said = "only white space changed from its base" if seen.changed else "no change from its base"
     if seen.workspace != WORKTREE and (seen.handed_in or seen.artifact):
         return None  # in a plain directory the work may be a report
     return Judgement(finding=Finding.NO_CHANGES, shown=(said,))

@@ -67,7 +67,7 @@ def strays(changed: Iterable[str], *, allow: Sequence[str], protect: Sequence[st
     """Return a sentence for each changed file that is protected or not allowed. An empty `allow` allows all files."""
     found = [said for path in changed if (said := _about(path, allow, protect))]
     more = len(found) - MOST
-    return (*found[:MOST], f"and {more} more of its changes are out of bounds") if more > 0 else tuple(found)
+    return (*found[:MOST], f"and {more} more changes are out of scope") if more > 0 else tuple(found)
 
 
 def _about(path: str, allow: Sequence[str], protect: Sequence[str]) -> str:
@@ -75,5 +75,5 @@ def _about(path: str, allow: Sequence[str], protect: Sequence[str]) -> str:
     if guard is not None:
         return f"it changed {shown(path)}, which is protected by {shown(guard)!r}"
     if allow and not fits_any(path, allow):
-        return f"it changed {shown(path)}, which is not among what it may change"
+        return f"it changed {shown(path)}, which is outside the files it may change"
     return ""

@@ -109,10 +109,12 @@ def checked(text: str) -> str:
     """Return the checked requirements text for user input in JSON: `["gpu", "host:build7"]`. Raises BadInput."""
     words = required(text)
     if words is None:
-        raise BadInput(f"{text[:80]!r} is no list of what a host must offer", hint='write ["gpu", "host:build7"].')
+        raise BadInput(
+            f"{text[:80]!r} is not a list of host labels", hint='write a list such as ["gpu", "host:build7"]'
+        )
     hosts = [_name_or_home(word.removeprefix(PIN)) for word in words if word.startswith(PIN)]
     if len(set(hosts)) > 1:
-        raise BadInput("a task that requires two hosts", hint="name one: it runs in one place.")
+        raise BadInput("a task can be pinned to only one host", hint="pass one host")
     return _requiring([word for word in words if not word.startswith(PIN)], hosts[0] if hosts else "")
 
 
@@ -132,23 +134,23 @@ def label(text: str) -> str:
     """Return the label if it is valid. Raises BadInput."""
     if _is_word(text, "_.=+-", LONGEST_LABEL):
         return text
-    hint = f"1 to {LONGEST_LABEL} letters, digits, _ . = + or -, a letter or digit first."
-    raise BadInput(f"{text[:80]!r} cannot be a label of a host", hint=hint)
+    hint = f"1 to {LONGEST_LABEL} letters, digits, _ . = + or -, a letter or digit first"
+    raise BadInput(f"{text[:80]!r} is not a valid host label", hint=hint)
 
 
 def name(text: str) -> str:
     """Return the host name if it is valid. Raises BadInput."""
     if _is_word(text, "_.-", LONGEST_NAME):
         return text
-    hint = f"1 to {LONGEST_NAME} letters, digits, _ . or -, a letter or digit first."
-    raise BadInput(f"{text[:80]!r} cannot be the name of a host", hint=hint)
+    hint = f"1 to {LONGEST_NAME} letters, digits, _ . or -, a letter or digit first"
+    raise BadInput(f"{text[:80]!r} is not a valid host name", hint=hint)
 
 
 def _requiring(labels: Iterable[str], host: str) -> str:
     words = [label(each) for each in labels]
     words += [PIN + host] if host else []
     if len(words) > MOST_WORDS:
-        raise BadInput(f"a task that requires {len(words)} things of a host", hint=f"{MOST_WORDS} are the most.")
+        raise BadInput(f"too many host labels: {len(words)}", hint=f"pass at most {MOST_WORDS}")
     return requiring(words)
 
 

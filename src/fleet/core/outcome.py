@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from fleet.core.record import Record
-from fleet.core.run import Ending, Outcome
+from fleet.core.run import Ending, Outcome, limit_reason
 from fleet.core.task import Status
 
 if TYPE_CHECKING:
@@ -102,9 +102,9 @@ def outcome_of(seen: RunObservations) -> Outcome:
         or asked_last(seen)
         or (seen.unanswered and not _handed_in(seen))
     ):
-        return _ended(seen, Ending.BLOCKED, "the agent asks a person")
+        return _ended(seen, Ending.BLOCKED, "the agent asked a question")
     if seen.exit is None:
-        return _ended(seen, Ending.LOST, "the agent vanished with its shim")
+        return _ended(seen, Ending.LOST, "the agent disappeared with its shim")
     if seen.exit.error:
         return _ended(seen, Ending.FAILED, f"the agent could not be started: {seen.exit.error}")
     return _of_session(seen, seen.exit) if seen.interactive else _by_words(seen, words, seen.exit)
@@ -132,9 +132,9 @@ def denied_tools(run: Run) -> list[str]:
 
 
 def _of_session(seen: RunObservations, exit: Exit) -> Outcome:
-    """Return the outcome of a terminal session that ended by itself, judged by its results.
+    """Return the outcome of a terminal session that ended on its own, judged by its results.
 
-    Nobody waits for the final result of its coder.
+    A final result of the coder is not needed.
     """
     if seen.task.handed_in_at is not None:
         return _ended(seen, Ending.FINISHED, seen.task.hand_in_reason or "done")
@@ -142,7 +142,7 @@ def _of_session(seen: RunObservations, exit: Exit) -> Outcome:
         return _ended(seen, Ending.FAILED, f"its session {_end_of(exit)}")
     if seen.run.diff_files or seen.result_file:
         return _ended(seen, Ending.FINISHED, "its session ended")
-    return _ended(seen, Ending.INCOMPLETE, "its session ended, and nothing was changed")
+    return _ended(seen, Ending.INCOMPLETE, "its session ended without changes")
 
 
 def _by_words(seen: RunObservations, words: dict[str, Any], exit: Exit) -> Outcome:
@@ -161,13 +161,13 @@ def _by_words(seen: RunObservations, words: dict[str, Any], exit: Exit) -> Outco
 def _with_result(seen: RunObservations, words: dict[str, Any], exit: Exit) -> Outcome:
     if not words["ok"]:
         said = words.get("said") or words.get("error") or "no details"
-        return _ended(seen, Ending.FAILED, f"the coder reports an error: {said}")
+        return _ended(seen, Ending.FAILED, f"the coder reported an error: {said}")
     if _handed_in(seen):
         return _ended(seen, Ending.FINISHED, words.get("said") or "done")
     if seen.result_needs_exit_0 and (exit.status or exit.signal):
-        return _ended(seen, Ending.FAILED, f"the coder said it was done, then {_end_of(exit)}{_detail(seen, words)}")
+        return _ended(seen, Ending.FAILED, f"the coder reported success, then {_end_of(exit)}{_detail(seen, words)}")
     if API_ERROR.match(words.get("said") or ""):
-        return _ended(seen, Ending.FAILED, f"the coder calls an error its result: {words['said']}")
+        return _ended(seen, Ending.FAILED, f"the coder's result is an error: {words['said']}")
     if seen.dangling:
         return _ended(seen, Ending.INCOMPLETE, f"the agent ended in the middle of {seen.dangling}")
     return _ended(seen, Ending.FINISHED, words.get("said") or "done")
@@ -179,8 +179,8 @@ def _without_result(seen: RunObservations, words: dict[str, Any], exit: Exit) ->
     if not seen.tells_result:
         if _handed_in(seen):
             return _ended(seen, Ending.FINISHED, words.get("text") or "done")
-        return _ended(seen, Ending.INCOMPLETE, "the agent ended without handing anything in")
-    return _ended(seen, Ending.INCOMPLETE, f"the agent ended without its coder's last word{_detail(seen, words)}")
+        return _ended(seen, Ending.INCOMPLETE, "the agent ended without a result")
+    return _ended(seen, Ending.INCOMPLETE, f"the agent ended without a final event{_detail(seen, words)}")
 
 
 def _end_of(exit: Exit) -> str:
@@ -197,12 +197,12 @@ def _limited(seen: RunObservations, limit: dict[str, Any]) -> Outcome:
     if kind == "budget":
         return _ended(seen, Ending.OVER_BUDGET, f"its coder stopped: {limit.get('text') or 'no details'}")
     until = datetime.fromisoformat(limit["until"]) if limit.get("until") else None
-    reason = f"{kind} limit: {limit.get('text') or 'no details'}"
+    reason = f"{limit_reason(kind)}: {limit.get('text') or 'no details'}"
     return _ended(seen, BY_LIMIT.get(kind, Ending.RATE_LIMITED), reason).replace(resume_at=until, limit=kind)
 
 
 def _tool_calls(seen: RunObservations) -> int:
-    """Return the tool calls of the whole session. A run interrupted after the work needs none of its own."""
+    """Return the tool calls of the whole session. A run interrupted after the work needs no calls."""
     return seen.run.tool_calls + int(seen.run.notes.get("before", {}).get("tool_calls", 0))
 
 

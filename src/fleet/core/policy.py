@@ -136,7 +136,7 @@ def _decide(task: Task, outcome: Outcome, now: datetime, limits: EffectiveLimits
         case Ending.BLOCKED:
             return Verdict(status=Status.BLOCKED, reason=reason)
         case Ending.INTERRUPTED:
-            return Verdict(status=Status.BLOCKED, reason=f"{reason}; `fleet prompt` tells it what to do")
+            return Verdict(status=Status.BLOCKED, reason=f"{reason}; run `fleet prompt` to give it instructions")
         case Ending.CANCELLED:
             return Verdict(status=Status.BLOCKED, reason=_stopped_by_hand(reason))
         case _:
@@ -150,10 +150,10 @@ def _no_failure(task: Task, ending: str, reason: str, limits: EffectiveLimits) -
             said = f"waited for account limits {_times(task.waits)}"
             return _again(task.waits, limits.limit_waits, said, reason).replace(waits=1)
         case Ending.CONTEXT_FULL:
-            said = f"started afresh {_times(task.fresh_starts)}, and its context is full again"
+            said = f"restarted with a new session {_times(task.fresh_starts)}, and its context is full again"
             return _again(task.fresh_starts, limits.context_limit, said, reason).replace(fresh_starts=1)
         case Ending.LOST:
-            said = f"its agent vanished {_times(task.losses + 1)}"
+            said = f"its agent disappeared {_times(task.losses + 1)}"
             return _again(task.losses, limits.lost_limit, said, reason).replace(losses=1)
         case Ending.RELEASED:
             return Verdict(status=Status.OPEN, reason=reason)
@@ -206,14 +206,14 @@ def _strayed(outcome: Outcome, verdict: Verdict) -> Verdict:
 
 
 def _incomplete(task: Task, reason: str, limits: EffectiveLimits | RetryLimits) -> Verdict:
-    said = f"asked to go on {_times(task.continues)}, and not finished"
+    said = f"continued {_times(task.continues)} without finishing"
     return _again(task.continues, limits.continue_limit, said, reason).replace(continues=1)
 
 
 def _failed(task: Task, reason: str, again_at: datetime, limits: EffectiveLimits) -> Verdict:
     failures = task.failures + 1
     if failures >= limits.retry_limit:
-        return Verdict(status=Status.BLOCKED, reason=f"failed {_times(failures)}; the last time: {reason}", failures=1)
+        return Verdict(status=Status.BLOCKED, reason=f"failed {_times(failures)}; last: {reason}", failures=1)
     return Verdict(status=Status.OPEN, reason=reason, not_before=again_at, failures=1)
 
 
@@ -221,7 +221,7 @@ def _again(before: int, limit: int, said: str, reason: str) -> Verdict:
     """Return a verdict that reopens the task, or blocks it with both reasons once the count has reached its limit."""
     if before < limit:
         return Verdict(status=Status.OPEN, reason=reason)
-    return Verdict(status=Status.BLOCKED, reason=f"{said}; the last time: {reason}")
+    return Verdict(status=Status.BLOCKED, reason=f"{said}; last: {reason}")
 
 
 def _stopped_by_hand(reason: str) -> str:

@@ -71,16 +71,15 @@ def flaws(receipt: Receipt) -> list[str]:
     """Return the inconsistencies of a receipt, in words. Empty if it is unchanged."""
     found = []
     if _hash(receipt) != receipt.hash:
-        found.append("its hash is not that of its words")
+        found.append("its hash does not match its text")
     told = receipt.told
     for name, piece in told.get("pieces", {}).items():
         if hash_of(encode(piece)) != told.get("hashes", {}).get(name):
-            found.append(f"the hash of its piece {name!r} is not that of its words")
+            found.append(f"the hash of its piece {name!r} does not match its text")
     return found
 
 
 def hash_of(text: str) -> str:
-    """Return the hash of a text."""
     return sha256(text.encode("utf-8", "surrogatepass"))
 
 

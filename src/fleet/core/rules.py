@@ -55,7 +55,7 @@ def rules_in(text: str) -> Rules:
         return Rules()
     told = decode(text)
     if not isinstance(told, dict):
-        raise ValueError("rules are an object")
+        raise ValueError("rules must be an object")
     return Rules(**{name: _checked(name, value) for name, value in told.items() if name in Rules._fields})
 
 
@@ -70,7 +70,7 @@ def rules_of(task: Task) -> Rules:
 def _checked(name: str, value: Any) -> Any:
     if name in _LISTS:
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-            raise ValueError(f"{name} is a list of texts")
+            raise ValueError(f"{name} must be a list of texts")
         return tuple(value)
     kinds = (bool,) if name in _FLAGS else (str,) if name in _WORDS else (int, float)
     if value is not None and (not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds)):
@@ -89,5 +89,5 @@ def beyond_bounds(text: str) -> str:
     """Return an error message for the first number of some rules that is out of bounds, or "". Raises ValueError."""
     for name, value in decode(text).items():
         if not is_within(name, value):
-            return f"{name} is {value}, and may be from 0 to {_BOUNDS[name]}"
+            return f"{name} is {value}; the range is 0 to {_BOUNDS[name]}"
     return ""

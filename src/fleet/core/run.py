@@ -20,7 +20,7 @@ class Ending:
     FINISHED = "finished"  # the coder reported success, and results exist
     INCOMPLETE = "incomplete"  # it ended normally but did not finish
     FAILED = "failed"
-    BLOCKED = "blocked"  # the agent asks a person
+    BLOCKED = "blocked"  # the agent asked a question
     CANCELLED = "cancelled"
     RATE_LIMITED = "rate_limited"
     OVERLOADED = "overloaded"  # the model's service is overloaded, which is not the agent's fault
@@ -123,7 +123,7 @@ class Run(Record):
 
     @property
     def notes(self) -> dict[str, Any]:
-        """Return the folded facts that have no field of their own; see `engine.fold`."""
+        """Return the folded facts without their own field; see `engine.fold`."""
         found: dict[str, Any] = decode(self.folded)
         return found
 
@@ -185,6 +185,11 @@ class Question(Record):
     def end_in_words(self) -> str:
         """Return who answered it, or that it was withdrawn."""
         return "withdrawn" if self.is_withdrawn else f"answered by {self.answered_by}"
+
+
+def limit_reason(kind: str) -> str:
+    """Return the beginning of the reason of a run that met a limit of this kind."""
+    return f"{kind} limit"
 
 
 class Account(Record):

@@ -66,6 +66,10 @@ MADE_HERE = (CREATE, FANOUT, MULTI, PICK, MERGE, "workflow", "mcp")
 
 #: The metadata key of a task that records its merge.
 MERGED = "merged"
+#: Parts of reasons by which other modules recognize a cause.
+ALREADY_MERGED = "already merged"
+NOT_TRUSTED = "you have not trusted"
+TRUST_CHANGED = "since you trusted them"
 #: The metadata key of a task that resolves a conflict: the other task and the commit.
 RESOLVES = "resolves"
 
@@ -109,7 +113,7 @@ class Task(Record):
     notes: str = ""
     spec_id: str = ""
     status: str = Status.OPEN
-    priority: int = 2  # 0 is the most urgent, 4 the least
+    priority: int = 2  # from 0 (urgent) to 4 (backlog)
     type: str = "task"
     assignee: str = ""
     owner: str = ""  # the e-mail address of its creator
@@ -358,12 +362,12 @@ class Caller(Record):
     @classmethod
     def over(cls) -> Caller:
         """Return the caller for a token that is no longer valid: an agent whose run has ended, without a task."""
-        return cls(task_id="(a run that is over)", run_id="(a run that is over)", epoch=0)
+        return cls(task_id="(a finished run)", run_id="(a finished run)", epoch=0)
 
     @classmethod
     def unknown(cls) -> Caller:
         """Return the caller for an agent whose run is not known. It has no more rights than after its run."""
-        return cls(task_id="(a run that is not known)", run_id="(a run that is not known)", epoch=0)
+        return cls(task_id="(an unknown run)", run_id="(an unknown run)", epoch=0)
 
     @property
     def is_live(self) -> bool:
@@ -372,4 +376,8 @@ class Caller(Record):
     @property
     def hint(self) -> str:
         over = self == Caller.over()
-        return "end: the run is over." if over else "leave FLEET_RUN_TOKEN in the environment of what you start."
+        return (
+            "stop: the run has finished"
+            if over
+            else "keep FLEET_RUN_TOKEN in the environment of programs that you start"
+        )

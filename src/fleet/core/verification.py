@@ -36,7 +36,7 @@ class Verification(Record):
     command: str
     commit: str
     base: str = ""
-    status: int | None = None  # None: it did not exit by itself, or never started
+    status: int | None = None  # None: it was ended, or never started
     why: str = ""  # why it did not exit or start
     seconds: float = 0.0
     tail: str = ""  # the end of its output

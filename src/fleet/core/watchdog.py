@@ -66,7 +66,7 @@ def check(facts: Facts, limits: Watchdog, now: datetime) -> Outcome | None:
     """Return the outcome with which the agent must be stopped now, or None."""
     if facts.overflows >= MOST_OVERFLOWS and not facts.interactive:
         # Some coders compact their context and retry, and never notice that it does not help.
-        return Outcome(ending=Ending.CONTEXT_FULL, reason="its context overflows again and again")
+        return Outcome(ending=Ending.CONTEXT_FULL, reason="its context overflows repeatedly")
     if _has_result(facts):
         alarms = _overdue(facts, limits, now)
     else:
@@ -116,13 +116,15 @@ def _deadlines(facts: Facts, limits: Watchdog) -> Iterator[Deadline]:
     if facts.interactive:
         return
     if facts.result_at is not None:
-        yield _after(facts.result_at, limits.result_grace_seconds, Ending.HUNG_AFTER_RESULT, "did not end by itself {}")
+        yield _after(facts.result_at, limits.result_grace_seconds, Ending.HUNG_AFTER_RESULT, "did not exit {}")
         return
     if facts.limited_at is not None:
-        yield _after(facts.limited_at, limits.limit_seconds, Ending.RATE_LIMITED, "the model only refused it for {}")
+        yield _after(
+            facts.limited_at, limits.limit_seconds, Ending.RATE_LIMITED, "the model refused every request for {}"
+        )
     yield _after(facts.started_at, limits.wall_seconds, Ending.TIMED_OUT, "not done after {}")
     if limits.first_event_seconds and not _has_begun(facts):
-        yield _after(facts.started_at, limits.first_event_seconds, Ending.START_HANG, "not a word in its first {}")
+        yield _after(facts.started_at, limits.first_event_seconds, Ending.START_HANG, "no output in its first {}")
     if limits.silence_seconds:
         yield _after(
             _quiet_since(facts), limits.silence_seconds, Ending.STALLED, "no output, transcript or CPU use for {}"

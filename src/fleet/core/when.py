@@ -10,7 +10,7 @@ from fleet.core.errors import BadInput
 
 UNITS = {"h": "hours", "d": "days", "w": "weeks", "m": "months", "y": "years"}
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-HINT = "examples: +6h, +2d, +1w, +3m, tomorrow, tomorrow at 9am, next monday, 2026-01-15, 2026-01-15T10:00:00Z."
+HINT = "examples: +6h, +2d, +1w, +3m, tomorrow, tomorrow at 9am, next monday, 2026-01-15, 2026-01-15T10:00:00Z"
 
 _COMPACT = re.compile(r"([+-]?)(\d{1,5})([hdwmy])")
 _SPAN = re.compile(r"(?:in )?(\d{1,5}|an?|one) (minute|hour|day|week|month|year)s?( ago| from now)?")
@@ -25,7 +25,7 @@ def parse(text: str, *, now: datetime) -> datetime:
     except (ValueError, OverflowError):
         found = None
     if found is None:
-        raise BadInput(f"cannot read the time {text!r}", hint=HINT)
+        raise BadInput(f"invalid time {text!r}", hint=HINT)
     return found.astimezone(UTC)
 
 

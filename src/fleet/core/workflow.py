@@ -198,8 +198,8 @@ def _read(text: str, what: str, made_of: Callable[[dict[str, Any]], T]) -> T:
     try:
         return made_of(decode(text))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        hint = "it may be of another version of fleet."
-        raise BadInput(f"this is no {what} of a workflow: {error}", hint=hint) from error
+        hint = "check whether another version of fleet wrote it"
+        raise BadInput(f"not a {what} of a workflow: {error}", hint=hint) from error
 
 
 def _chains(found: Any) -> tuple[Chain, ...]:

@@ -36,7 +36,7 @@ def resolve_base(repository: Repository, view: View, base: str = "", *, cwd: str
 def base_name(repository: Repository, base: str = "", *, cwd: str = "") -> str:
     """Return the name to ask git for. HEAD is replaced by the HEAD of the caller's checkout, which is read as data."""
     if base.startswith("-") or len(base) > LONGEST or not base.isprintable():
-        raise BadInput(f"{base[:80]!r} is not a commit", hint="name a branch, a tag or a commit.")
+        raise BadInput(f"{base[:80]!r} is not a commit", hint="name a branch, a tag or a commit")
     name = base or "HEAD"
     if not HEAD.match(name):
         return name
@@ -47,9 +47,11 @@ def base_name(repository: Repository, base: str = "", *, cwd: str = "") -> str:
 def checked_base(repository: Repository, view: View, base: str, commit: str | None) -> str:
     """Return the commit that git found for `base`. Raises BadInput if git found none."""
     if commit is None and not base:
-        raise BadInput(f"{repository.top} has no commit yet", hint="make the first one: a worktree begins at a commit.")
+        raise BadInput(
+            f"{repository.top} has no commit yet", hint="create the first commit: a worktree starts from a commit"
+        )
     if commit is None:
-        raise BadInput(f"{base!r} is no commit of {repository.top}", hint=_near(view, base))
+        raise BadInput(f"{base!r} is not a commit of {repository.top}", hint=_near(view, base))
     return commit
 
 
@@ -62,12 +64,12 @@ def delete_branch(view: View, branch: str) -> str:
     where = branches_checked_out(view.repository).get(branch)
     if where is not None:
         raise BranchInUse(
-            f"branch {branch!r} is checked out at {where}", hint="remove that worktree, or switch it first."
+            f"branch {branch!r} is checked out at {where}", hint="remove that worktree, or switch it first"
         )
     ref = f"refs/heads/{branch}"
     tip = view.text("for-each-ref", "--format=%(objectname)", "--count=1", ref)
     if not tip:
-        raise BadInput(f"there is no branch {branch!r}", hint=_near(view, branch))
+        raise BadInput(f"no such branch: {branch!r}", hint=_near(view, branch))
     keep = f"{DELETED}{branch}/{tip[:12]}"
     orders = f"update {keep} {tip}\ndelete {ref} {tip}\n"
     view.git("update-ref", "--stdin", stdin=orders.encode())
@@ -106,4 +108,4 @@ def _near(view: View, name: str) -> str:
     from difflib import get_close_matches  # only needed for typing errors
 
     close = get_close_matches(name, names, n=4, cutoff=0.5)
-    return f"perhaps {', '.join(close)}?" if close else "`git branch --all` lists the branches."
+    return f"perhaps {', '.join(close)}?" if close else "run `git branch --all` to list the branches"

@@ -37,7 +37,7 @@ def clean_folder(view: View, path: str) -> Iterator[None]:
     Raises FleetError, also if the path exists.
     """
     if os.path.lexists(path):
-        raise FleetError(f"{path} is in the way of a checkout", hint="remove it, then try again.")
+        raise FleetError(f"{path} is in the way of a checkout", hint="remove it, then try again")
     view.make()
     with _noted(view, path):
         try:

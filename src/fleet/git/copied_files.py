@@ -107,7 +107,7 @@ class _Copying:
     def _copy(self, name: str, otherwise: list[str]) -> None:
         try:
             if len(self._copied) >= MOST_FILES or self._bytes > MOST_BYTES:
-                raise _Refused("too much was copied before it")
+                raise _Refused("the size limit was reached before it")
             size = _copy(self._top, self._path, name)
         except _Refused as reason:
             # A long list is cut to its first names.

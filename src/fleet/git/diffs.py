@@ -24,7 +24,7 @@ MOST_BYTES = 32 * 1024 * 1024
 #: binary.
 PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "-r", "-M", "-l1000", "--ignore-submodules=none")
 LARGE = ("-c", "core.bigFileThreshold=8m", "-c", "core.quotePath=false")
-CUT = b"\n(cut here: the difference is longer)\n"
+CUT = b"\n(truncated: the difference is longer)\n"
 COUNTS = re.compile(r"(\d+) (file|insertion|deletion)")
 
 
@@ -94,7 +94,7 @@ def changes_between(view: View, base: str, commit: str) -> list[PathChange]:
     )
     parts = told.split(b"\0")[:-1]
     if len(parts) % 2:
-        raise FleetError("git did not say in pairs what was changed")
+        raise FleetError("git printed an incomplete list of changes")
     return [_change(row.decode(), os.fsdecode(path)) for row, path in zip(parts[::2], parts[1::2], strict=True)]
 
 

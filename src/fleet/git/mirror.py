@@ -130,14 +130,14 @@ def catch_up(home: Home, repository: Repository, branch: str, tip: str | None, b
             return ""
         if own is None:
             view.git("update-ref", f"refs/heads/{branch}", tip, "0" * len(tip))
-            return f"branch {branch} goes on where another host left it"
+            return f"branch {branch} continues from the state of another host"
         if is_ancestor(view, tip, own):
             return ""
         kept = f"refs/fleet/deleted/{branch}/{own[:12]}"
         orders = "" if is_ancestor(view, own, tip) else f"update {kept} {own}\n"
         view.git("update-ref", "--stdin", stdin=f"{orders}update refs/heads/{branch} {tip} {own}\n".encode())
-    return f"branch {branch} goes on where another host left it" + (
-        f"; {kept} keeps what it was here" if orders else ""
+    return f"branch {branch} continues from the state of another host" + (
+        f"; {kept} keeps the previous local tip" if orders else ""
     )
 
 
@@ -175,7 +175,8 @@ def _fetch(view: View, remote: Remote, *words: str) -> None:
 
 def _away(remote: Remote, reason: str) -> RemoteAway:
     return RemoteAway(
-        f"{shown(remote.url)} cannot be read: {reason}", hint=f"`git ls-remote {shown(remote.url)}` tries it."
+        f"{shown(remote.url)} cannot be read: {reason}",
+        hint=f"run `git ls-remote {shown(remote.url)}` to test the connection",
     )
 
 

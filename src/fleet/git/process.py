@@ -85,10 +85,10 @@ def git(
     except FileNotFoundError as error:
         program.cache_clear()
         missing = cwd if cwd and not os.path.isdir(cwd) else "git"  # noqa: PTH112
-        hint = "install git." if missing == "git" else ""
-        raise FleetError(f"{missing} is not there", hint=hint) from error
+        hint = "install git" if missing == "git" else ""
+        raise FleetError(f"{missing} does not exist", hint=hint) from error
     except subprocess.TimeoutExpired as error:
-        raise FleetError(f"git {words[0]} did not end in {seconds:g} s") from error
+        raise FleetError(f"git {words[0]} did not end within {seconds:g} s") from error
     if done.returncode and done.returncode not in allow:
         raise GitFault(words, done.returncode, done.stderr.decode(errors="replace"))
     return done.stdout

@@ -41,11 +41,11 @@ def choose_remote(repository: Repository, name: str = "") -> str:
     """Return the remote of this name, or by default `origin` or the only one. Raises BadInput."""
     known = git_text("remote", cwd=repository.common, env={"GIT_DIR": repository.common}).splitlines()
     if not known:
-        raise BadInput(f"{repository.top} has no remote", hint="`git remote add origin URL` names one.")
+        raise BadInput(f"{repository.top} has no remote", hint="run `git remote add origin URL` to list one")
     chosen = name or (USUAL if USUAL in known or len(known) > 1 else known[0])
     if chosen not in known or not REMOTE.fullmatch(chosen):
         raise BadInput(
-            f"{repository.top} has no remote {chosen!r}", hint=f"name one of {', '.join(known[:10])} with --remote."
+            f"{repository.top} has no remote {chosen!r}", hint=f"name one of {', '.join(known[:10])} with --remote"
         )
     return chosen
 
@@ -63,9 +63,9 @@ def push(repository: Repository, remote: str, commit: str, branch: str) -> list[
             argv, cwd=repository.common, env=env, capture_output=True, timeout=PATIENCE_SECONDS, check=False
         )
     except FileNotFoundError as error:
-        raise FleetError("git is not there", hint="install git.") from error
+        raise FleetError("git is not there", hint="install git") from error
     except subprocess.TimeoutExpired as error:
-        raise FleetError(f"pushing {branch} to {remote} did not end in {PATIENCE_SECONDS:g} s") from error
+        raise FleetError(f"pushing {branch} to {remote} did not stop within {PATIENCE_SECONDS:g} s") from error
     said = Redactor().text(done.stderr.decode(errors="replace"))
     if done.returncode:
         raise _not_pushed(remote, branch, done.stdout.decode(errors="replace"), said)
@@ -84,14 +84,14 @@ def _not_pushed(remote: str, branch: str, told: str, said: str) -> FleetError:
     if "[rejected]" in refused:
         return FleetError(
             f"{branch} was not pushed: {remote} has commits on it that are not here",
-            hint=f"look at them (`git fetch {remote}`); `git push --force-with-lease {remote} {branch}` replaces them.",
+            hint=f"look at them (`git fetch {remote}`); `git push --force-with-lease {remote} {branch}` replaces them",
         )
     complaints = [line for line in said.splitlines() if line.strip() and not line.startswith("remote:")]
     why = refused.rpartition("\t")[2] or next((line for line in complaints if "fatal:" in line or "error:" in line), "")
     why = why or (complaints[-1] if complaints else "no reason given")
     return FleetError(
         f"{branch} was not pushed to {remote}: {why.strip().removeprefix('fatal: ').removeprefix('error: ')}",
-        hint=f"`git push {remote} {branch}` shows more.",
+        hint=f"run `git push {remote} {branch}` to show more",
     )
 
 
@@ -185,9 +185,7 @@ def checked(url: str, *, top: str = "") -> str:
         url = os.path.normpath(os.path.join(top, url)) if top else url
         why = "" if top else "it is a relative path"
     if why:
-        raise BadInput(
-            f"{shown(url)!r} cannot be a remote of a task: {why}", hint="ssh, https, git or a path is taken."
-        )
+        raise BadInput(f"{shown(url)!r} cannot be a remote of a task: {why}", hint="ssh, https, git or a path is taken")
     return url
 
 
@@ -254,7 +252,7 @@ def talk(view: View, remote: Remote, *words: str, seconds: float) -> RemoteAnswe
             start_new_session=True,  # no terminal where ssh could prompt, and one process group to end
         )
     except FileNotFoundError as error:
-        raise FleetError("git is not there", hint="install git.") from error
+        raise FleetError("git is not there", hint="install git") from error
     with _ALL.going_on(process), talks.going_on(process):
         out, said = _heard(process, remote, words[0], seconds)
     text = said.decode(errors="replace").replace(remote.address, remote.url)
@@ -335,7 +333,7 @@ def _wrong_with(url: str) -> str:
     if not url or len(url) > LONGEST or not url.isprintable() or url.startswith("-"):
         return "it is empty" if not url else "it is too long, or has what no address has"
     if _HELPER.match(url):
-        return "it names a program of its own"
+        return "it names its own program"
     found = _URL.fullmatch(url)
     if found is None:
         return "" if "://" not in url else "a character in it is not allowed"

@@ -27,7 +27,7 @@ FOREIGN = re.compile(r"dubious ownership|owned by someone else")
 class NoRepository(FleetError):
     """The directory is not in a git repository."""
 
-    hint = "go into one, or `git init` makes one; `fleet bd create --cwd DIR` needs none."
+    hint = "go into one, or `git init` makes one; `fleet bd create --cwd DIR` needs none"
 
 
 class NotOwned(FleetError):
@@ -35,7 +35,7 @@ class NotOwned(FleetError):
 
     def __init__(self, place: str, why: str) -> None:
         named = place if re.fullmatch(r"[\w./+@:-]+", place) else quoted(place)
-        hint = f"if you trust whoever wrote it, run `git config --global --add safe.directory {named}`."
+        hint = f"if you trust its author, run `git config --global --add safe.directory {named}`"
         super().__init__(f"git refuses the repository at {place}: {why}", hint=hint)
 
 
@@ -43,7 +43,7 @@ class RepositoryGone(FleetError):
     """A known repository is missing: moved, deleted, or on a disk that is not mounted."""
 
     def __init__(self, place: str) -> None:
-        hint = "move it back, or mount its disk; `fleet retry` then continues its tasks."
+        hint = "move it back, or mount its disk; `fleet retry` then continues its tasks"
         super().__init__(f"no git repository at {place}: no HEAD in it or in its .git folder", hint=hint)
 
 

@@ -115,9 +115,9 @@ def _hooks(folder: str) -> dict[str, str]:
 
 
 def _of_file(path: str) -> str:
-    """Return a hash of a path:
+    """Return a hash of a path.
 
-    for a file with its executable bit, for a link with its target, otherwise of its type.
+    It covers a file with its executable bit, a link with its target, and the type of anything else.
     """
     try:
         mode = os.lstat(path).st_mode

@@ -95,7 +95,7 @@ def _empty(root: int, path: str) -> None:
         for name in names:
             with contextlib.suppress(FileNotFoundError):
                 _drop(root, name, fresh)
-    raise NotDeleted(f"{path} is still being written to", hint="stop what runs there, then try again.")
+    raise NotDeleted(f"{path} is still being written to", hint="stop what runs there, then try again")
 
 
 def _drop(root: int, name: str, fresh: Iterator[str]) -> None:
@@ -146,7 +146,7 @@ def _loosen(folder: int, name: str) -> None:
 
 def _refuse_mount(folder: int, root: int, path: str) -> None:
     if _mount(folder) != _mount(root):
-        raise NotDeleted(f"{path} is a mount point", hint=f"unmount it first: `umount {path}`.")
+        raise NotDeleted(f"{path} is a mount point", hint=f"unmount it first: `umount {path}`")
 
 
 def _mount(handle: int) -> object:
@@ -169,8 +169,8 @@ def _opened(name: str, folder: int | None = None) -> Iterator[int]:
 
 def _hint(error: OSError) -> str:
     if error.errno in (errno.EBUSY, errno.EXDEV):
-        return "something is mounted in it; unmount that first."
-    return "see who owns it and whether it is write-protected, then try again."
+        return "unmount the file systems in it first"
+    return "check its owner and write permission, then try again"
 
 
 # ruff: noqa: PTH101, PTH118

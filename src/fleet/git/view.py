@@ -75,7 +75,7 @@ def config_text(listed: str, *, top: str) -> str:
     if theirs.get("extensions.refstorage", "files") != "files":
         raise FleetError(
             f"{top} keeps its refs in the form {theirs['extensions.refstorage']!r}, which fleet cannot read",
-            hint="`git refs migrate --ref-format=files` changes it.",
+            hint="run `git refs migrate --ref-format=files` to convert them",
         )
     ours = OWN | _taken_over(theirs) | _lfs(theirs)
     sha256 = theirs.get("extensions.objectformat") == "sha256"
@@ -272,7 +272,7 @@ class View:
         """Return the commit that each name refers to, or None, according to git in one call."""
         rows = self.known_kinds([os.fsencode(f"{name}^{{commit}}") for name in names]) if names else []
         if len(rows) != len(names) or any("\n" in name for name in names):
-            raise FleetError("git did not say what each name means", hint="a name with a line's end is none.")
+            raise FleetError("git did not resolve each name", hint="a name cannot contain a line break")
         return [made if kind == "commit" and made.isalnum() else None for made, kind in rows]
 
     def kinds(self, names: Iterable[bytes], env: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
@@ -318,7 +318,7 @@ class View:
 
         log = logging.getLogger(__name__)
         for name in names:
-            log.warning("%s of %s was not written by fleet: it is in %s now", name, self.path, folder)
+            log.warning("%s of %s was not written by fleet: moved to %s", name, self.path, folder)
             kept = os.path.join(folder, name.replace("/", "-"))
             with contextlib.suppress(FileNotFoundError):  # another process did it already
                 if os.path.lexists(kept):

@@ -161,15 +161,15 @@ def _check_branch_free(repository: Repository, branch: str, base_commit: str, *,
     where = branches_checked_out(repository).get(branch) if tip is not None else None
     if where is not None:
         raise BranchInUse(
-            f"branch {branch!r} is checked out at {where}", hint="choose another branch, or free that one."
+            f"branch {branch!r} is checked out at {where}", hint="choose another branch, or remove that worktree"
         )
     # A killed `add` may have left its new branch at the base.
     if made and tip not in (None, base_commit):
         raise BranchInUse(
-            f"branch {branch!r} is there already", hint="choose another name, or reuse it without --base."
+            f"branch {branch!r} already exists", hint="choose another name, or omit --base to continue on it"
         )
     if not made and tip is None:
-        raise FleetError(f"there is no branch {branch!r}", hint="`git branch` lists them.")
+        raise FleetError(f"no such branch: {branch!r}", hint="run `git branch` to list them")
     return tip
 
 
@@ -181,7 +181,7 @@ def _register(repository: Repository, path: str, branch: str, base_commit: str) 
         except GitFault as fault:
             _wait_or_raise(repository, fault, pause)
             _undo(repository, path, branch, base_commit, killed=False)
-    raise FleetError(f"git made no worktree at {path}")
+    raise FleetError(f"git did not create a worktree at {path}")
 
 
 def _begin(repository: Repository, path: str, branch: str, base_commit: str) -> str:
@@ -194,7 +194,7 @@ def _begin(repository: Repository, path: str, branch: str, base_commit: str) -> 
     if os.path.dirname(admin) != os.path.join(repository.common, "worktrees") or place_of(admin) != real(path):
         admin = admin_of(repository, path) or ""
     if not admin:
-        raise FleetError(f"git made no worktree at {path}")
+        raise FleetError(f"git did not create a worktree at {path}")
     return admin
 
 
@@ -238,18 +238,20 @@ def _delete(asides: list[str], repository: Repository, path: str) -> None:
 def _take_away(repository: Repository, path: str, admin: str) -> list[str]:
     found = _own_admin(repository, path, admin)
     if not found and os.path.lexists(path) and not _is_worktree(path):
-        raise NotDeleted(f"{path} is not a worktree of {repository.top}", hint="look at it; fleet did not touch it.")
+        raise NotDeleted(
+            f"{path} is not a worktree of {repository.top}", hint="inspect the folder; fleet did not change it"
+        )
     if _holds(real(path), repository.common) or _holds(real(path), repository.top):
-        raise NotDeleted(f"{path} holds the repository itself", hint="nothing was removed.")
+        raise NotDeleted(f"{path} holds the repository itself", hint="nothing was removed")
     asides = [set_aside(path, os.path.dirname(path), ASIDE)]
     asides += [set_aside(found, repository.common, ADMIN_ASIDE)] if found else []
     return [aside for aside in asides if aside]
 
 
 def _own_admin(repository: Repository, path: str, admin: str) -> str | None:
-    """Return git's folder for the worktree at a path:
+    """Return git's folder for the worktree at a path.
 
-    the one it was created with, unless another worktree has it now.
+    This is its first folder, unless another worktree uses that folder now.
     """
     if not admin or os.path.dirname(admin) != os.path.join(repository.common, "worktrees"):
         return admin_of(repository, path)
@@ -261,9 +263,9 @@ def _own_admin(repository: Repository, path: str, admin: str) -> str | None:
 
 def _refuse_place(repository: Repository, path: str) -> None:
     if os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path)):  # noqa: PTH112
-        raise FleetError(f"{path} is there already", hint="`fleet list --repair` finds worktrees that nobody has.")
+        raise FleetError(f"{path} already exists", hint="run `fleet list --repair` to find leftover worktrees")
     if not os.path.isabs(path) or _holds(repository.common, path):  # noqa: PTH117
-        raise FleetError(f"a worktree cannot be at {path}", hint="set project.worktree_root to another directory.")
+        raise FleetError(f"a worktree cannot be at {path}", hint="set project.worktree_root to another directory")
 
 
 def _is_worktree(path: str) -> bool:

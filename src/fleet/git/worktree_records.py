@@ -191,7 +191,8 @@ def clear_stale(repository: Repository, lock: str, *, seconds: float = STALE_SEC
 def busy(lock: str) -> RepositoryBusy:
     """Return the error for a repository that is locked."""
     return RepositoryBusy(
-        f"the repository is locked by {lock}", hint="wait for the git that runs there; if none does, delete that file."
+        f"the repository is locked by {lock}",
+        hint="wait for the git process there; if none is running, delete that file",
     )
 
 

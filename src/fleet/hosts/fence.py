@@ -117,7 +117,7 @@ class Fence:
                     if held is not None and held.until <= self._clock():
                         self._held[key] = held._replace(frozen=True)
             if frozen:
-                log.warning("frozen until it is known whether it is still ours: %s", ", ".join(sorted(frozen)))
+                log.warning("frozen until its claim is confirmed: %s", ", ".join(sorted(frozen)))
 
     def _due(self) -> dict[Launcher, dict[str, str]]:
         """Return the agents to freeze, by launcher: the place of each, with its task."""

@@ -92,7 +92,7 @@ def branch_tip(home: Home, task: Task, branch: str, commit: str) -> str:
     if tip or (commit and kept):
         return tip or kept or ""
     raise RetryLater(
-        f"branch {branch!r} is not at {shown(task.remote)} yet", seconds=BACKOFF.next_seconds(f"{task.id} {branch}")
+        f"branch {branch!r} is not on {shown(task.remote)} yet", seconds=BACKOFF.next_seconds(f"{task.id} {branch}")
     )
 
 
@@ -120,7 +120,7 @@ async def _take_over(context: Context, known: Workspace) -> None:
         )
     BACKOFF.reset(name)
     await store.call(store.workspaces.leave, known.task_id)
-    log.warning("%s goes on here: its host %s is gone, with what it had not pushed", known.task_id, known.host)
+    log.warning("%s continues here: its host %s is gone, and so is its unpushed work", known.task_id, known.host)
 
 
 def _fetched(home: Home, task: Task, *, elsewhere: bool) -> Repository:
@@ -133,8 +133,8 @@ def _fetched(home: Home, task: Task, *, elsewhere: bool) -> Repository:
     made = mirror.fetch_mirror(home, task.remote, task.base)
     if View(home, made).resolve(task.base) == [None]:
         raise NotReady(
-            f"commit {task.base[:12]}, at which it begins, is not at {shown(task.remote)}",
-            hint="push it there; `fleet retry` then starts it.",
+            f"its base commit {task.base[:12]} is not on {shown(task.remote)}",
+            hint="push the commit there, then run `fleet retry`",
         )
     mirror.keep_project(home, task.remote, task.base, PROJECT_FILES)
     return made
@@ -154,7 +154,7 @@ def _unpack(home: Home, task: Task, repository: Repository, folder: TaskFolder) 
     try:
         unpack(folder, fetch_parcel(home, View(home, repository), remote, task.id))
     except (FleetError, OSError) as error:
-        log.warning("%s goes on without what its last agent left: %s", task.id, error)
+        log.warning("%s continues without the uncommitted work of its last agent: %s", task.id, error)
 
 
 def _trust(context: Context, task: Task, repository: Repository) -> None:

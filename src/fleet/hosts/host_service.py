@@ -60,12 +60,12 @@ class HostRow:
             return 0.0
         if self._before is None:
             self._before = row, time.monotonic()
-            words = "%s was told of a short while ago, from another machine or before this one was started anew; %s"
-            log.warning(words, row.name, f"whoever that was is waited for, {lease:.0f} s at most")
+            words = "%s was active a short while ago, from another machine or before a restart of this one; %s"
+            log.warning(words, row.name, f"waiting at most {lease:.0f} s for its lease to expire")
         first, since = self._before
         if row.seen_at != first.seen_at:
-            hint = "give each host a `[host] name` of its own, or say `--name`."
-            raise HostTaken(f"another machine is at work as {row.name}, with a home at the same path", hint=hint)
+            hint = "give each host its own `[host] name`, or pass `--name`"
+            raise HostTaken(f"another machine runs as {row.name} with a home at the same path", hint=hint)
         return max(0.0, min(lease - age, since + lease - time.monotonic()))  # also bounded by this machine's clock
 
 
@@ -82,7 +82,7 @@ async def store_tail(store: StoreCalls, live: LiveRun) -> None:
         try:
             await store.call(store.tails.keep, live.run.id, text, store.now())
         except FleetError as error:  # the next store tries again; only the view from other hosts is affected
-            log.warning("the end of %s is not kept: %s", live.run.id, error)
+            log.warning("cannot store the last events of %s: %s", live.run.id, error)
 
 
 class EventTails:
@@ -159,7 +159,7 @@ class HostService:
         server = LogServer(self._context, await store.call(hosts_key, store.ports))
         self.address = await server.open(place)
         self._log_server = server
-        log.info("other hosts are answered at %s", self.address)
+        log.info("answering other hosts at %s", self.address)
 
     async def _remove_wished(self) -> None:
         """Remove worktrees that other hosts want removed."""
@@ -187,4 +187,4 @@ class HostService:
         except FleetError as error:
             log.warning("%s", error)
         except Exception:  # a failure in work for other hosts must not end this host's own work
-            log.exception("working for other hosts failed")
+            log.exception("the work for other hosts failed")

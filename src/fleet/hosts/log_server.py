@@ -87,9 +87,9 @@ def read_line(data: bytes) -> dict[str, Any]:
     try:
         found = json.loads(data) if data.endswith(b"\n") and len(data) <= LONGEST_LINE else None
     except (ValueError, RecursionError) as error:
-        raise ProtocolError("not a line of JSON") from error
+        raise ProtocolError("not valid JSON") from error
     if not isinstance(found, dict):
-        raise ProtocolError("not an object of JSON")
+        raise ProtocolError("not a JSON object")
     return found
 
 
@@ -100,7 +100,7 @@ def request_in(said: dict[str, Any]) -> LogRequest:
     if not isinstance(run, str) or not isinstance(nonce, str) or type(offset) is not int or type(most) is not int:
         raise ProtocolError("not a request")
     if not -MOST <= offset < 1 << 60 or not 0 < most <= MOST or not 8 <= len(nonce) <= 128:
-        raise ProtocolError("a request beyond all bounds")
+        raise ProtocolError("the request is too large")
     return LogRequest(run=run, offset=offset, most=most, nonce=nonce)
 
 
@@ -130,7 +130,7 @@ class LogServer:
                 self._answer, None if host in ANYWHERE else host, int(port), limit=LONGEST_LINE, backlog=MOST_AT_ONCE
             )
         except (OSError, ValueError, OverflowError) as error:
-            raise FleetError(f"other hosts are not answered at {place}: {error}") from error
+            raise FleetError(f"cannot answer other hosts at {place}: {error}") from error
         number = self._server.sockets[0].getsockname()[1]
         name = socket.gethostname() if host in ANYWHERE else host
         return f"[{name}]:{number}" if ":" in name else f"{name}:{number}"
@@ -153,9 +153,9 @@ class LogServer:
                 writer.close()
                 await writer.wait_closed()
         except (ProtocolError, TimeoutError, OSError, ValueError, asyncio.IncompleteReadError) as error:
-            log.debug("another host was not answered: %s", error)
+            log.debug("cannot answer another host: %s", error)
         except FleetError as error:
-            log.warning("another host was not answered: %s", error)
+            log.warning("cannot answer another host: %s", error)
         finally:
             self._open.pop(writer, None)
             self._proven.discard(writer)
@@ -196,5 +196,5 @@ class LogServer:
             folder = folder_of(context.home, run, context.redactor)
             return await asyncio.to_thread(folder.events_part, request.offset, request.most)
         except OSError as error:
-            log.warning("the events of %s cannot be read: %s", run.id, error)
+            log.warning("cannot read the events of %s: %s", run.id, error)
             return b"", 0

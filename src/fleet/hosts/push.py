@@ -176,7 +176,7 @@ class PushQueue:
             self._due.pop(what, None)
             self._backoff.reset(what)
         if place:
-            log.info("%s is at %s of %s", run.id, place, space.remote)
+            log.info("pushed %s to %s of %s", run.id, place, space.remote)
 
     def _send_rest(self, space: Workspace, run: Run, receipts: Iterable[Receipt]) -> str:
         """Send all work of a run. Return where its branch went. Raises FleetError."""
@@ -224,6 +224,6 @@ def _send(
     besides = parcel(work.view, run.task_id, run.number, left)
     for ref, why in not_taken(send_receipts(work.view, remote, own, besides).refused).items():
         if insist or ref not in besides:
-            raise FleetError(f"{space.remote} does not take {ref}: {why}")
-        log.warning("what %s left for the next run is not sent: %s", run.id, why)
+            raise FleetError(f"{space.remote} rejects {ref}: {why}")
+        log.warning("cannot send the uncommitted work of %s: %s", run.id, why)
     return place

@@ -140,14 +140,14 @@ class WishedRemovals:
         except (IllegalMove, WorkspaceNotFound):  # another process uses the worktree or has removed it
             return
         except (FleetError, OSError) as error:
-            log.warning("the worktree of %s stays, which another host wants gone: %s", space.task_id, error)
+            log.warning("cannot remove the worktree of %s for another host: %s", space.task_id, error)
             refused = {"wish": wish.as_dict(), "why": str(error)[:300]}
             await note_on_worktree(store, space, {TO_GO: None, STAYS: refused})
             return
         tip = await asyncio.to_thread(_delete_branch, context.home, space) if wish.with_branch else ""
         await note_on_worktree(store, space, {BRANCH_KEPT: tip})
         await end_removal(store, space, saved)
-        log.info("removed the worktree of %s, which another host wanted gone", space.task_id)
+        log.info("removed the worktree of %s for another host", space.task_id)
 
 
 def _delete_branch(home: Home, space: Workspace) -> str:
@@ -155,5 +155,5 @@ def _delete_branch(home: Home, space: Workspace) -> str:
     try:
         return delete_branch(Work(home, space).view, space.branch)
     except FleetError as error:
-        log.warning("the branch %s stays: %s", space.branch, error)
+        log.warning("branch %s kept: %s", space.branch, error)
         return ""

@@ -107,7 +107,7 @@ class ToolContext:
             log.warning("%s", self.trouble)
         else:
             if pid:
-                log.info("supervisor started: pid %s; it runs what is made this way", pid)
+                log.info("supervisor started: pid %s; it runs only tasks made this way", pid)
 
     async def _make(self, repo_path: str, orders: list[WorkerOrder]) -> list[dict[str, Any] | Exception]:
         return await self.ask(lambda fleet: self._made(fleet, repo_path, orders))

@@ -46,7 +46,7 @@ class Tool(NamedTuple):
             return msgspec.convert(arguments or {}, self.given, strict=False)
         except msgspec.ValidationError as error:
             names = ", ".join(field.encode_name for field in msgspec.structs.fields(self.given))
-            raise BadInput(f"{self.name}: {_said(str(error))}", hint=f"it takes: {names or 'nothing'}.") from error
+            raise BadInput(f"{self.name}: {_said(str(error))}", hint=f"it takes: {names or 'nothing'}") from error
 
 
 def off_loop(

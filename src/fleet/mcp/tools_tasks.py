@@ -26,18 +26,18 @@ class CreateTask(Given, frozen=True, kw_only=True):
     """Arguments of a new task."""
 
     title: str
-    prompt: Annotated[str, Meta(description="All that its agent needs to know.")] = ""
-    cwd: Annotated[str, Meta(description="Where it is worked on; none: in an empty folder of its own.")] = ""
-    branch: Annotated[str, Meta(description="With one it gets a git worktree of its own on that branch.")] = ""
+    prompt: Annotated[str, Meta(description="Instructions for the agent.")] = ""
+    cwd: Annotated[str, Meta(description="The directory to work in. [default: an empty folder]")] = ""
+    branch: Annotated[str, Meta(description="Create a git worktree on this branch.")] = ""
     base: str = ""
     coder: str = ""
     model: str = ""
     verify: str = ""
     priority: int = 2
     labels: tuple[str, ...] = ()
-    needs: Annotated[tuple[str, ...], Meta(description="Ids of the tasks that must be closed before it starts.")] = ()
-    requires: Annotated[tuple[str, ...], Meta(description="Labels that the host must offer which runs it.")] = ()
-    host: Annotated[str, Meta(description="The only host that may run it.")] = ""
+    needs: Annotated[tuple[str, ...], Meta(description="Ids of tasks that must be closed first.")] = ()
+    requires: Annotated[tuple[str, ...], Meta(description="Labels that the host must offer.")] = ()
+    host: Annotated[str, Meta(description="The only host that may run the task.")] = ""
 
 
 class ListTasks(Given, frozen=True, kw_only=True):
@@ -63,8 +63,8 @@ class Prompt(OfTask, frozen=True, kw_only=True):
 class Diff(OfTask, frozen=True, kw_only=True):
     """Options of a diff."""
 
-    stat: Annotated[bool, Meta(description="Only which files, and how much.")] = False
-    names: Annotated[bool, Meta(description="Only the files' names.")] = False
+    stat: Annotated[bool, Meta(description="Show only the number of changed lines per file.")] = False
+    names: Annotated[bool, Meta(description="Show only file names.")] = False
 
 
 async def _create(desk: ToolContext, given: CreateTask, _tell: Tell) -> Answer:
@@ -101,28 +101,28 @@ def _diff(_desk: ToolContext, fleet: Fleet, given: Diff) -> Answer:
 TOOLS = (
     Tool(
         "create_task",
-        "Put a task into the queue; an agent takes it when there is room and what it needs is done. "
-        "For one agent on one branch that you wait for, create_worker is simpler.",
+        "Add a task to the queue. An agent starts when a slot is free and its dependencies are closed. "
+        "To wait for one agent on one branch, use create_worker.",
         CreateTask,
         _create,
     ),
     Tool(
         "list_tasks",
-        "Tasks, newest first: those that are not over, or those in statuses (open, in_progress, blocked, closed …).",
+        "List unfinished tasks or tasks with the given statuses (open, in_progress, blocked, closed …), newest first.",
         ListTasks,
         off_loop(_list),
         reads_only=True,
     ),
-    Tool("show_task", "One task with its runs, questions and result.", OfTask, off_loop(_show), reads_only=True),
+    Tool("show_task", "Show a task with its runs, questions and result.", OfTask, off_loop(_show), reads_only=True),
     Tool(
         "prompt_agent",
-        "Tell a task's agent something, while it works or for its next run; a stopped task goes on for it.",
+        "Send a message to a task's agent, now or for its next run. A stopped task is reopened.",
         Prompt,
         off_loop(_prompt),
     ),
     Tool(
         "diff",
-        "What the work of a task changes against its base, uncommitted changes included.",
+        "Show the changes of a task against its base, including uncommitted changes.",
         Diff,
         off_loop(_diff),
         reads_only=True,

@@ -44,14 +44,14 @@ class Wait(Given, frozen=True, kw_only=True):
     ids: Annotated[
         tuple[str, ...],
         Meta(
-            description="Workers, tasks or workflows; none: all made here that are not over, and with a cursor what "
-            "ended since. For an agent of fleet's: what its own task made."
+            description="Workers, tasks or workflows. [default: all unfinished ones created here; with a cursor also "
+            "those that ended since. An agent of fleet sees only those of its own task.]"
         ),
     ] = ()
-    until: Annotated[str, Meta(description="change: any of them changed; any: one is over; all: all are over.")] = (
+    until: Annotated[str, Meta(description="change: any of them changed; any: one finished; all: all finished.")] = (
         "change"
     )
-    cursor: Annotated[str, Meta(description="From the last wait: what changed since then counts too.")] = ""
+    cursor: Annotated[str, Meta(description="The cursor of the last wait, to include changes since then.")] = ""
     timeout_seconds: float = 50.0
 
 
@@ -59,7 +59,9 @@ class AskHuman(Given, frozen=True, kw_only=True):
     """A question to a person."""
 
     question: str
-    timeout_seconds: Annotated[float | None, Meta(description="Give up waiting after so long; it stays asked.")] = None
+    timeout_seconds: Annotated[
+        float | None, Meta(description="Stop waiting after this time; the question stays open.")
+    ] = None
 
 
 class Aim(NamedTuple):
@@ -113,9 +115,11 @@ class WaitSnapshot(NamedTuple):
 
 async def _wait(desk: ToolContext, given: Wait, tell: Tell) -> Answer:
     if given.until not in ("change", "any", "all"):
-        raise BadInput(f"until {given.until[:40]!r} is not understood", hint="change, any or all.")
+        raise BadInput(f"until {given.until[:40]!r} is not valid", hint="pass change, any or all")
     if not 0 <= given.timeout_seconds <= LONGEST_WAIT or len(given.ids) > MOST_IDS:
-        raise BadInput("the wait is too long, or for too many", hint=f"{LONGEST_WAIT:g} s, {MOST_IDS} ids at most.")
+        raise BadInput(
+            "the wait is too long or has too many ids", hint=f"pass at most {LONGEST_WAIT:g} s and {MOST_IDS} ids"
+        )
     began, told, took = time.monotonic(), 0.0, 0.0
     aim = Aim(list(given.ids), given.until, given.cursor) if given.ids else await desk.ask(partial(_all, desk, given))
     look = await desk.ask(partial(_look, ids=aim.ids))
@@ -126,7 +130,7 @@ async def _wait(desk: ToolContext, given: Wait, tell: Tell) -> Answer:
             break
         if waited >= told:
             desk.see_to_supervisor()  # an earlier supervisor may have been killed
-            await tell(waited, f"{look.over} of {look.all} are over")
+            await tell(waited, f"{look.over} of {look.all} finished")
             told = waited + TELL_SECONDS
         pause = min(LONGEST_PAUSE, max(SHORTEST_PAUSE, waited * LATER, took / SHARE))
         await asyncio.sleep(min(pause, given.timeout_seconds - waited))
@@ -219,7 +223,7 @@ async def _ask(desk: ToolContext, given: AskHuman, tell: Tell) -> Answer:
     while asked.answered_at is None:
         waited = time.monotonic() - began
         if given.timeout_seconds is not None and waited >= given.timeout_seconds:
-            hint = "it stays asked: the same question again goes on waiting for the answer."
+            hint = "the question stays open: ask it again to resume waiting"
             return {"question_id": asked.id, "answered": False, "answer": None, "hint": hint}
         if waited >= told:
             await tell(waited, f"waiting for a person: `fleet answer {asked.id} TEXT`")
@@ -227,7 +231,7 @@ async def _ask(desk: ToolContext, given: AskHuman, tell: Tell) -> Answer:
         await asyncio.sleep(LONGEST_PAUSE)
         asked = await desk.ask(partial(_again, key=asked.id))
     if asked.is_withdrawn:
-        hint = "it was withdrawn: what you work on was cancelled."
+        hint = "the question was withdrawn: your task was cancelled"
         return {"question_id": asked.id, "answered": False, "answer": None, "hint": hint}
     return {"question_id": asked.id, "answered": True, "answer": asked.answer, "answered_by": asked.answered_by}
 
@@ -239,16 +243,15 @@ def _again(fleet: Fleet, key: str) -> Question:
 TOOLS = (
     Tool(
         "wait",
-        "Wait until workers, tasks or workflows change or are over, or the time is up; cheaper than asking again and "
-        "again.",
+        "Wait until workers, tasks or workflows change or finish, or the time is up. Cheaper than polling.",
         Wait,
         _wait,
         reads_only=True,
     ),
     Tool(
         "ask_human",
-        "Ask a person and wait for the answer, however long it takes. For agents of fleet's tasks, when they cannot "
-        "go on without it. Asking the same again after a break goes on waiting.",
+        "Ask a person and wait for the answer, with no time limit. For agents of fleet's tasks that cannot continue "
+        "without it. To resume waiting after a break, ask the same question again.",
         AskHuman,
         _ask,
     ),

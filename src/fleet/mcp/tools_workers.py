@@ -29,23 +29,23 @@ class OfWorker(Given, frozen=True, kw_only=True):
 class CreateWorker(Given, frozen=True, kw_only=True):
     """Arguments of a new worker."""
 
-    repo_path: Annotated[str, Meta(description="A checkout of the git repository to work on.")]
-    task_name: Annotated[str, Meta(description="What it does, in a few words; part of its branch's name.")]
-    prompt: Annotated[str, Meta(description="All that it needs to know: it sees nothing of your conversation.")]
-    base_ref: Annotated[str, Meta(description="The branch, tag or commit that it starts from.")] = "HEAD"
+    repo_path: Annotated[str, Meta(description="A checkout of the git repository.")]
+    task_name: Annotated[str, Meta(description="The work in a few words; part of the branch name.")]
+    prompt: Annotated[str, Meta(description="Complete instructions: the worker does not see your conversation.")]
+    base_ref: Annotated[str, Meta(description="The branch, tag or commit to start from.")] = "HEAD"
     model: str | None = None
-    executor: Annotated[str | None, Meta(description="Which coder works: codex, claude, gemini, opencode …")] = None
+    executor: Annotated[str | None, Meta(description="The coder: codex, claude, gemini, opencode …")] = None
     reasoning_effort: str | None = None
     timeout_seconds: float | None = None
     profile: str | None = None
     tags: list[str] | None = None
     metadata: dict[str, Any] | None = None
-    extra_args: Annotated[list[str] | None, Meta(description="Further options for the coder's program.")] = None
+    extra_args: Annotated[list[str] | None, Meta(description="More options for the coder's program.")] = None
     extra_codex_args: list[str] | None = None
     parent_worker_id: str | None = None
-    verify: Annotated[str | None, Meta(description="A command that proves the result, run by fleet itself.")] = None
-    requires: Annotated[tuple[str, ...], Meta(description="Labels that the host must offer which runs it.")] = ()
-    host: Annotated[str, Meta(description="The only host that may run it.")] = ""
+    verify: Annotated[str | None, Meta(description="A command that fleet runs to verify the result.")] = None
+    requires: Annotated[tuple[str, ...], Meta(description="Labels that the host must offer.")] = ()
+    host: Annotated[str, Meta(description="The only host that may run the worker.")] = ""
 
 
 class ListWorkers(Given, frozen=True, kw_only=True):
@@ -130,50 +130,50 @@ def _cleanup(desk: ToolContext, fleet: Fleet, given: CleanupWorker) -> Answer:
 TOOLS = (
     Tool(
         "healthcheck",
-        "Whether fleet can work: its supervisor, git, which coders are installed and logged in, and the defaults.",
+        "Check fleet: supervisor, git, installed and logged-in coders, and defaults.",
         NoArguments,
         off_loop(_health),
         reads_only=True,
     ),
     Tool(
         "executor_guide",
-        "Which coder suits what, and how much of each one's work was proven on this machine. Ask only in doubt.",
+        "Show which coder suits which work, with its success rate on this machine. Call only in doubt.",
         NoArguments,
         off_loop(_guide),
         reads_only=True,
     ),
     Tool(
         "create_worker",
-        "Start one agent on a branch and in a git worktree of its own; returns at once with its worker_id. "
-        "Past the limit of agents at once it is queued. Its work goes on without you: `wait` tells when it is over.",
+        "Start one agent on its own branch and git worktree. Returns its worker_id at once. "
+        "If all slots are taken, the worker is queued. It runs in the background; call `wait` to wait for it.",
         CreateWorker,
         _create,
     ),
-    Tool("get_worker_status", "How far a worker is.", OfWorker, off_loop(_status), reads_only=True),
+    Tool("get_worker_status", "Show the state of a worker.", OfWorker, off_loop(_status), reads_only=True),
     Tool(
         "list_workers",
-        "The newest workers; statuses: pending, running, succeeded, failed, cancelled, timed_out.",
+        "List the newest workers. Statuses: pending, running, succeeded, failed, cancelled, timed_out.",
         ListWorkers,
         off_loop(_list),
         reads_only=True,
     ),
     Tool(
         "collect_worker_result",
-        "What a worker handed in: summary, files_changed, tests, commits, next_steps, status; on request its last log.",
+        "Get a worker's result: summary, files_changed, tests, commits, next_steps, status; on request its last log.",
         CollectWorker,
         off_loop(_collect),
         reads_only=True,
     ),
     Tool(
         "cancel_worker",
-        "Stop a worker, or keep it from starting. What it did stays in its worktree and on its branch.",
+        "Stop a worker or prevent its start. Its worktree and branch are kept.",
         OfWorker,
         off_loop(_cancel),
     ),
     Tool(
         "cleanup_worker",
-        "Remove a finished worker's worktree and branch. What was not committed is saved and the branch's tip kept "
-        "under refs/fleet; the answer says where. Merge first what you want to keep.",
+        "Remove a finished worker's worktree and branch. Uncommitted changes and the branch's tip are kept under "
+        "refs/fleet; the answer names the refs. Merge the work you want first.",
         CleanupWorker,
         off_loop(_cleanup),
     ),

@@ -22,21 +22,24 @@ class CreateWorkflow(Given, frozen=True, kw_only=True):
     """Arguments of a new workflow."""
 
     name: str
-    repo_path: Annotated[str, Meta(description="A checkout of the git repository to work on.")]
-    task_prompt: Annotated[str, Meta(description="What it is about: {task_prompt} in the stages' templates.")]
+    repo_path: Annotated[str, Meta(description="A checkout of the git repository.")]
+    task_prompt: Annotated[str, Meta(description="Replaces {task_prompt} in the stages' templates.")]
     stages: Annotated[
         list[dict[str, Any]],
         Meta(
             description="Each: name, executor, prompt_template, depends_on (names, or numbers from 0), model, "
             "worktree_strategy new|inherit, timeout_seconds, verify, retries, when, repeat, each, reasoning_effort, "
-            "extra_args, no_changes, requires (labels of a host), host. Templates know {task_prompt}, "
+            "extra_args, no_changes, requires (labels of a host), host. Templates may use {task_prompt}, "
             "{stage_N_summary|files|next_steps|status|result} and {stages.NAME.summary}."
         ),
     ]
-    base_ref: Annotated[str, Meta(description="The branch, tag or commit that stages start from.")] = "HEAD"
-    timeout_seconds: Annotated[float | None, Meta(description="Of each stage that says none.")] = None
+    base_ref: Annotated[str, Meta(description="The branch, tag or commit to start from.")] = "HEAD"
+    timeout_seconds: Annotated[float | None, Meta(description="Time limit of each stage without its own.")] = None
     on_failure: Annotated[
-        str, Meta(description="continue; stop: nothing more begins once a stage failed; cancel: those at work end too.")
+        str,
+        Meta(
+            description="After a failed stage: continue; stop: start no more stages; cancel: also stop running stages."
+        ),
     ] = ""
 
 
@@ -103,38 +106,42 @@ def _cleanup(desk: ToolContext, fleet: Fleet, given: OfWorkflow) -> Answer:
 TOOLS = (
     Tool(
         "create_workflow",
-        "Start several agents that work together: stages that depend on each other, each on a branch and in a git "
-        "worktree of its own; what one hands in can go into the prompt of the next. Returns at once.",
+        "Start several agents as stages that depend on each other, each on its own branch and git worktree. "
+        "Prompts can include the results of earlier stages. Returns at once.",
         CreateWorkflow,
         _create,
     ),
     Tool(
-        "get_workflow_status", "How far a workflow is, stage by stage.", OfWorkflow, off_loop(_status), reads_only=True
+        "get_workflow_status",
+        "Show the state of a workflow and its stages.",
+        OfWorkflow,
+        off_loop(_status),
+        reads_only=True,
     ),
     Tool(
         "list_workflows",
-        "The newest workflows; statuses: pending, running, succeeded, failed, cancelled.",
+        "List the newest workflows. Statuses: pending, running, succeeded, failed, cancelled.",
         ListWorkflows,
         off_loop(_list),
         reads_only=True,
     ),
     Tool(
         "cancel_workflow",
-        "Stop a workflow: agents at work are asked to end, nothing more begins. What was done stays.",
+        "Stop a workflow: stop its agents and start no more stages. Finished work is kept.",
         OfWorkflow,
         off_loop(_cancel),
     ),
     Tool(
         "collect_workflow_result",
-        "What the last stage of a workflow handed in, or all of them: summary, files_changed, next_steps, branch …",
+        "Get the result of a workflow's last stage, or of all stages: summary, files_changed, next_steps, branch …",
         CollectWorkflow,
         off_loop(_collect),
         reads_only=True,
     ),
     Tool(
         "cleanup_workflow",
-        "Remove the worktrees and branches of a workflow that is over. What was not committed is saved and the tips "
-        "kept under refs/fleet; the answer says where. Merge first what you want to keep.",
+        "Remove the worktrees and branches of a finished workflow. Uncommitted changes and the tips are kept under "
+        "refs/fleet; the answer names the refs. Merge the work you want first.",
         OfWorkflow,
         off_loop(_cleanup),
     ),

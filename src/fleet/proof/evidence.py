@@ -119,7 +119,7 @@ def _blocked(result: ResultFile | None) -> str:
         return ""
     why = result.summary.strip().partition("\n")[0].strip()
     why = why if len(why) <= LONGEST_TROUBLE else f"{why[: LONGEST_TROUBLE - 1]}…"
-    return f"it says it is blocked: {why}" if why else "it says it is blocked"
+    return f"the agent reports that it is blocked: {why}" if why else "the agent reports that it is blocked"
 
 
 def process(run: Run, exit: Exit | None) -> dict[str, Any]:

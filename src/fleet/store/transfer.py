@@ -168,7 +168,7 @@ def set_aside(queue: SqlConnection, stamp: str) -> None:
     """Rename all tables so that the place is empty and nothing is lost. Raises StoreFault if the database cannot."""
     words = queue.blocks("moving").get("set_aside")
     if words is None:
-        raise StoreFault("this queue cannot be set aside", hint="move its file away by hand.")
+        raise StoreFault("this queue cannot be set aside", hint="move its file away manually")
     with queue.writing():
         queue.rows(words.format(stamp=stamp))
 

@@ -202,7 +202,7 @@ def result_in(told: Any) -> ResultFile:
     if not isinstance(told, dict):
         raise ValueError("not an object")
     if told.get("status") not in STATUSES:
-        raise ValueError(f"status is none of {', '.join(STATUSES)}")
+        raise ValueError(f"status is not one of {', '.join(STATUSES)}")
     if not isinstance(told.get("summary"), str):
         raise ValueError("summary is not text")
     lists = {name: tuple(_text(item, name) for item in _list(told, name)) for name in LISTS}
@@ -213,17 +213,17 @@ def result_in(told: Any) -> ResultFile:
 def _list(told: dict[str, Any], name: str) -> list[Any]:
     found = told.get(name, [])
     if not isinstance(found, list) or len(found) > MOST_ENTRIES:
-        raise ValueError(f"{name} is not a list of a sensible length")
+        raise ValueError(f"{name} is not a list, or is too long")
     return found
 
 
 def _text(item: Any, name: str) -> str:
     if not isinstance(item, str):
-        raise ValueError(f"{name} holds something that is not text")
+        raise ValueError(f"{name} contains a value that is not text")
     return item.encode("utf-8", "replace").decode().replace("\0", "")
 
 
 def _test(item: Any) -> dict[str, str]:
     if not isinstance(item, dict) or item.get("status") not in TEST_STATUSES:
-        raise ValueError(f"a test's status is none of {', '.join(TEST_STATUSES)}")
+        raise ValueError(f"a test's status is not one of {', '.join(TEST_STATUSES)}")
     return {key: _text(item.get(key, ""), "tests") for key in ("command", "status", "details")}

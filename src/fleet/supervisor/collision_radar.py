@@ -72,9 +72,9 @@ def text_of(collision: Collision, earlier: str, own: str) -> str:
     """Return the message for the later agent."""
     return (
         f"Note from fleet: your branch {own} collides with branch {earlier} of another agent ({collision.task_id}), "
-        f"which began before yours. As they are now, git cannot merge both in: {_named(collision.files)}. "
-        f"`git diff {own}...{earlier} -- FILE` shows what that one changes. Where your task leaves you the choice, "
-        "make your change so that both fit together; otherwise go on as before. Nothing else is asked of you."
+        f"which started first. git cannot merge both branches in their current state: {_named(collision.files)}. "
+        f"Run `git diff {own}...{earlier} -- FILE` to see the changes of the other branch. If your task leaves you a "
+        "choice, change your work so that both branches merge; otherwise continue. No other action is needed."
     )
 
 
@@ -152,7 +152,7 @@ class Radar:
     def _over(self, task: asyncio.Task[None]) -> None:
         self._task = None
         if not task.cancelled() and (error := task.exception()) is not None:  # the supervisor continues without it
-            log.error("looking for collisions failed", exc_info=error)
+            log.error("the search for collisions failed", exc_info=error)
 
     async def _look_at(self, due: list[str]) -> None:
         loop = asyncio.get_running_loop()
@@ -162,7 +162,7 @@ class Radar:
             try:
                 await self._look(common)
             except (FleetError, OSError) as error:  # the repository may be gone, or its disk full
-                log.info("not looked for collisions in %s: %s", common, error)
+                log.info("no search for collisions in %s: %s", common, error)
             took = loop.time() - began
             self._due[common] = loop.time() + min(MOST_SECONDS, max(LEAST_SECONDS, took / SHARE))
 

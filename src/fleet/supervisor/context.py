@@ -102,9 +102,9 @@ class Context:
         try:
             self.settings = self._load()
         except FleetError as error:
-            log.warning("settings not taken over, the old ones hold: %s", error)
+            log.warning("settings not reloaded, the old ones apply: %s", error)
         else:
-            log.info("settings taken over")
+            log.info("settings reloaded")
 
     async def settings_for(self, task: Task) -> Settings:
         """Return the settings of a task's project on top of the home's.
@@ -118,11 +118,11 @@ class Context:
         try:
             settings = await self.store.call(settings_in, self.home, self.store.ports, where, self._env)
         except BadInput as error:
-            log.warning("project settings of %s not used: %s", task.id, error)
+            log.warning("project settings of %s ignored: %s", task.id, error)
             return self.settings
         if settings.untrusted:
             keys = dict.fromkeys(re.split(": | = ", line)[0] for line in settings.untrusted)
-            log.warning("project settings of %s not used, not trusted: %s", task.id, ", ".join(keys))
+            log.warning("project settings of %s ignored, not trusted: %s", task.id, ", ".join(keys))
         return settings
 
     def _project(self, task: Task) -> str:

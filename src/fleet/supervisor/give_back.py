@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SHORTEST_SECONDS, LONGEST_SECONDS = 0.05, 20.0
 #: Maximum number of given-back tasks to return.
 MOST_TASKS = 100
-TOO_MANY = "as many agents work as its caller allows"
+TOO_MANY = "its caller allows no more agents at once"
 
 
 def put_off(store: Store, task: Task, reason: str, seconds: float = SHORTEST_SECONDS) -> Task:

@@ -42,8 +42,8 @@ class Single:
             note = _note(file)
             os.close(file)
             raise SupervisorRunning(
-                f"a supervisor runs here already: pid {note.get('pid', '?')}, since {note.get('since', '?')}",
-                hint="`fleet run status` shows it; `fleet run stop` ends it.",
+                f"a supervisor is already running here: pid {note.get('pid', '?')}, since {note.get('since', '?')}",
+                hint="run `fleet run status` to show it, or `fleet run stop` to stop it",
             )
         os.ftruncate(file, 0)
         note = {"pid": os.getpid(), "since": now().isoformat(timespec="seconds")}

@@ -239,7 +239,7 @@ class Supervisor:
 
     def _tell(self, reasons: list[str]) -> None:
         """Log why no more agents are started, once for each reason."""
-        lasting = [reason for reason in reasons if "slots" not in reason and "one after the other" not in reason]
+        lasting = [reason for reason in reasons if not any(words in reason for words in admission.BRIEF)]
         for reason in lasting:
             if reason not in self._told:
                 log.info("not claiming: %s", reason)
@@ -475,7 +475,7 @@ class Supervisor:
         for runner, work in found:
             self._follow(runner, work)
         for task in reaped:
-            log.warning("gave back %s: whoever held it let its claim expire", task.id)
+            log.warning("gave back %s: its claim expired", task.id)
         if reaped:
             self._woken.set()
 

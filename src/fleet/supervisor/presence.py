@@ -51,7 +51,7 @@ class Presence:
         context = self._context
         name = name_of(context.settings)
         if self._twin:
-            return [f"another supervisor calls itself {name} as well"]
+            return [f"another supervisor also uses the name {name}"]
         if own is not None and self._told and _said(own) != _said(self._row(agents, context.settings.max_concurrent)):
             self.tell(agents)
         return [f"this host, {name}, is drained"] if own is not None and own.drained_at is not None else []
@@ -76,7 +76,7 @@ class Presence:
         self._twin = own is not None and own.slots > 0 and bool(self._told) and own.seen_at not in self._told
         if self._twin:
             owner = self._context.owner
-            log.error("another supervisor calls itself %s too; give each host a [host] name of its own", owner)
+            log.error("another supervisor also uses the name %s; give each host its own [host] name", owner)
 
     def _look_for_namesakes(self, rows: list[Host]) -> None:
         context, now = self._context, self._context.now()
@@ -85,12 +85,12 @@ class Presence:
         others = [row for row in rows if row.name == name and row.id != context.owner]
         found = [row.id for row in others if is_seen(row, now, seconds)]
         if found and found != self._namesakes:
-            log.warning("%s is called %s as well: tasks that require this host may run there", ", ".join(found), name)
+            log.warning("%s also uses the name %s: tasks that require this host may run there", ", ".join(found), name)
         self._namesakes = found
         alike = [row for row in rows if pin in row.labels and row.machine != self._machine]
         copies = [row.id for row in alike if row.id != context.owner and is_seen(row, now, seconds)]
         if copies and copies != self._copies:
-            words = "%s has a copy of this home: tasks that stay on their host may run there; remove %s in one of them"
+            words = "%s has a copy of this home: tasks that stay on their host may run there; remove %s in one copy"
             log.warning(words, ", ".join(copies), context.home.identity)
         self._copies = copies
 

@@ -116,7 +116,7 @@ def with_withdrawal(text: str, question: str, at: datetime) -> str:
     same = [each for each in questions(text) if each.is_open and key_of(each.text) == key_of(question)]
     if not same:
         return text
-    note = f"> withdrawn {at:%Y-%m-%d %H:%M}: its work was cancelled before anybody answered\n"
+    note = f"> withdrawn {at:%Y-%m-%d %H:%M}: its work was cancelled before an answer\n"
     return _inserted(text, same[-1].end, note)
 
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-EXPIRED = "whoever held it let its claim expire"
+EXPIRED = "its claim expired"
 
 
 class Recovery:
@@ -80,7 +80,7 @@ class Recovery:
             except StoreFault:
                 raise
             except (FleetError, OSError) as error:  # the task does not begin while the agent lives
-                log.warning("%s lives, is not on record, and cannot be reached: %s", stray.run_id, error)
+                log.warning("%s is alive and unknown, and cannot be reached: %s", stray.run_id, error)
             else:
                 if work is not None:
                     yield work
@@ -123,7 +123,7 @@ class Recovery:
             return None
         claim, run = begun
         context.cluster.leases.confirm([run.task_id], asked, context.settings.supervisor.claim_seconds)
-        log.info("adopted %s, which was not on record", run.id)
+        log.info("adopted unknown run %s", run.id)
         runner = Runner(context, claim)
         return runner, runner.adopt(run, agent)
 
@@ -152,7 +152,7 @@ class Recovery:
                 issue_token(store.ports, claim, run)
                 return claim, run
         except (TaskNotFound, IllegalMove) as error:
-            log.info("%s cannot be put on record: %s", stray.run_id, error)
+            log.info("cannot record %s: %s", stray.run_id, error)
             return None
 
     def _is_behind(self, run: Run) -> bool:
@@ -164,7 +164,7 @@ class Recovery:
     async def _end(self, stray: Stray, agent: Agent) -> None:
         """End a stray agent. Its work is saved beside its branch first."""
         context, store = self._context, self._context.store
-        log.warning("%s is not on record as live: its agent is ended", stray.run_id)
+        log.warning("%s is not recorded as live: stopping its agent", stray.run_id)
         launcher = context.launchers.find(stray.launcher)
         await asyncio.to_thread(launcher.freeze, [stray.place])
         space = stray.workspace or await store.call(store.workspaces.get, stray.task_id)
@@ -173,10 +173,10 @@ class Recovery:
             try:
                 saved = await asyncio.to_thread(save)
             except (FleetError, OSError) as error:
-                log.warning("%s: nothing is saved, and its worktree %s stays: %s", stray.run_id, space.path, error)
+                log.warning("%s: nothing saved, worktree %s kept: %s", stray.run_id, space.path, error)
             else:
                 for command in saved.commands:
-                    log.warning("%s: what is in its worktree is saved: %s", stray.run_id, command)
+                    log.warning("%s: saved its worktree: %s", stray.run_id, command)
         await agent.kill_tree()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(agent.ended(), lost_claim.END_SECONDS)
@@ -186,7 +186,7 @@ class Recovery:
         try:
             agent = await context.launchers.find(run.launcher).find(self._place(run))
         except (FleetError, OSError) as error:  # a shim that does not answer must not delay other runs
-            log.warning("%s lives but cannot be reached; its claim is left to expire: %s", run.id, error)
+            log.warning("%s is alive but cannot be reached; its claim will expire: %s", run.id, error)
             return None
         asked = context.cluster.leases.now()
         claim = await store.call(self._claim_again, run)
@@ -241,17 +241,17 @@ class Recovery:
                     freed = store.tasks.get(task.id).freed(context.now())
                     store.tasks.save(freed)
                     put_off(store.ports, freed, freed.reason or "it was claimed but never started")
-                log.info("gave back %s: it was claimed but never started", task.id)
+                log.info("returned %s to the queue: claimed but never started", task.id)
 
 
 def _end_lost(home: Home, folders: list[str]) -> None:
     """End agents whose run folders were deleted or moved. Raises FleetError if an agent does not end."""
     held = lost_shims(home.tasks, folders)
     for folder in sorted(set(held.values())):
-        log.warning("%s was deleted or moved while its agent lived: the agent is ended", folder)
+        log.warning("%s was deleted or moved while its agent was alive: stopping the agent", folder)
     kill_shims(held)
     give_up = time.monotonic() + lost_claim.END_SECONDS
     while held and (held := lost_shims(home.tasks, folders)):
         if time.monotonic() > give_up:
-            raise FleetError(f"agents whose folders were deleted do not end: {sorted(set(held.values()))}")
+            raise FleetError(f"agents whose folders were deleted do not stop: {sorted(set(held.values()))}")
         time.sleep(0.05)

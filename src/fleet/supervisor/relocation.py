@@ -53,7 +53,7 @@ def relocate(home: Home, store: Store) -> str:
     if found is None or _place_in(found).real == os.path.realpath(home.root):
         return ""
     if holder(home) is not None:
-        hint = "`fleet run restart` has it go on from here."
+        hint = "run `fleet run restart` to continue from here"
         raise IllegalMove(f"the home was moved from {_place_in(found).root} while its supervisor runs", hint=hint)
     return take_place(home, store, owner_of(home, settings_here(home)))
 
@@ -111,7 +111,7 @@ def _is_same(home: Home, root: str) -> bool:
 def _refuse_copy(home: Home, known: HomePlace) -> None:
     """Raise HomeRefused if the recorded home still exists: two homes would have the same tasks and agents."""
     if _is_same(home, known.real):
-        hint = f"set FLEET_HOME to {known.root}, or move that away to go on from here."
+        hint = f"set FLEET_HOME to {known.root}, or move that folder away to continue from here"
         raise HomeRefused(f"the home {home.root} is a copy of {known.root}, which still exists", hint=hint)
 
 
@@ -141,9 +141,9 @@ def _linked(home: Home, store: Store, known: HomePlace) -> tuple[str, ...]:
     try:
         os.symlink(home.root, known.root)  # noqa: PTH211
     except OSError as error:
-        log.warning("agents that were started in %s cannot reach %s: %s", known.root, home.root, error)
+        log.warning("agents started in %s cannot reach %s: %s", known.root, home.root, error)
         return ()
-    log.warning("%s leads to %s, for agents that were started there", known.root, home.root)
+    log.warning("linked %s to %s for agents started there", known.root, home.root)
     return (known.root,)
 
 

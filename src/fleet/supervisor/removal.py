@@ -59,12 +59,12 @@ def begin(
         settings = settings_in(home, store, project or space.repo, {}, lenient=True)
         task = store.tasks.get(task_id)
     except FleetError as error:
-        log.warning("no teardown of %s: %s", space.branch, error)
+        log.warning("teardown of %s failed: %s", space.branch, error)
         return plan
     if not space.ready_at:  # no agent worked in it: nothing to tear down
         return plan
     if any(line.startswith("setup.teardown:") for line in settings.untrusted):
-        return plan._replace(note="its teardown commands were not run: they are not trusted")
+        return plan._replace(note="its teardown commands did not run: they are not trusted")
     env = setup_environment(home, task, space, settings.agent.pass_env) if settings.setup.teardown else {}
     return plan._replace(teardown=settings.setup.teardown, env=env, seconds=settings.setup.seconds)
 
@@ -79,7 +79,7 @@ def carry_out(
     """
     space = plan.space
     if alive := left_after_a_while(home.task(space.task_id)):
-        raise FleetError(f"the agent of {space.task_id}/{alive[-1]} lives in it")
+        raise FleetError(f"the agent of {space.task_id}/{alive[-1]} still runs in it")
     if plan.teardown and os.path.isdir(space.path):  # noqa: PTH112
         tear_down(plan)
     return save_and_remove(home, space, plan.run_number, plan.saving, with_ignored=plan.with_ignored, sweep=sweep)

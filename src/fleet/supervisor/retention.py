@@ -174,7 +174,7 @@ def _remove_file(folder: int, name: str, run: Run, dry_run: bool) -> RemovedOutp
 
 
 def _left(run: Run, error: Exception) -> RemovedOutput:
-    log.warning("raw output of run %s is left alone: %s", run.id, error)
+    log.warning("raw output of run %s kept: %s", run.id, error)
     return RemovedOutput(failed=1)
 
 
@@ -186,4 +186,4 @@ def tidy(home: Home, spaces: Iterable[Workspace]) -> None:
             sweep_away(work.repository, space.path)
             sweep(work.view)
         except (FleetError, OSError) as error:  # the repository may be gone, or its disk full
-            log.warning("%s is not tidied: %s", space.repo, error)
+            log.warning("cannot tidy %s: %s", space.repo, error)

@@ -81,7 +81,7 @@ class StoreCalls:
             return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: method(*args, **kwargs))
         except StoreAway as error:
             if not self.is_away:
-                log.warning("the database cannot be reached, and is waited for: %s", error)
+                log.warning("database unreachable, waiting: %s", error)
                 self._reachable.clear()
             raise
         except DatabaseReplaced as error:
@@ -104,7 +104,7 @@ class StoreCalls:
     def note_back(self) -> None:
         """Note that the store answered, and resume waiting calls."""
         if self.is_away:
-            log.info("the database answers again")
+            log.info("database reachable again")
             self._reachable.set()
 
     def end(self, error: FleetError) -> None:
@@ -124,7 +124,7 @@ async def retry_until_stored(call: Callable[[Callable[[], T]], Awaitable[T]], wh
         try:
             return await call(write)
         except StoreFault as error:
-            log.warning("%s is not on record yet: %s", what, error)
+            log.warning("%s is not recorded yet: %s", what, error)
             await asyncio.sleep(WRITE_SECONDS)
 
 

@@ -48,7 +48,6 @@ class Stray(NamedTuple):
 
     @property
     def run_id(self) -> str:
-        """Return the id of its run."""
         return f"{self.task_id}/{self.number}"
 
     @property
@@ -139,7 +138,7 @@ def _made(kind: type[R], told: dict[str, Any]) -> R:
         if "datetime" in kinds and value is not None:
             value = datetime.fromisoformat(value)
         if type(value) not in [_KINDS[each] for each in kinds]:
-            raise ValueError(f"{name} is not of its kind")
+            raise ValueError(f"{name} has the wrong type")
         values[name] = value
     return kind(**values)
 

@@ -38,7 +38,6 @@ _KINDS = {Kind.TEXT: "assistant_text", Kind.LIMIT: "rate_limit", Kind.RESULT: "s
 
 
 def event_line(event: Event, at: datetime) -> dict[str, Any]:
-    """Return the line to write for an event."""
     line: dict[str, Any] = {
         "kind": _KINDS.get(event.kind, event.kind),
         "ts": at.astimezone(UTC).isoformat(),
@@ -146,7 +145,6 @@ class TaskFolder:
         return os.path.join(self.path, "artifacts")  # noqa: PTH118
 
     def run_folder(self, number: int) -> str:
-        """Return the folder of a run."""
         return self.home.run(self.task_id, number)
 
     def make(self, run: int | None = None) -> None:
@@ -170,7 +168,7 @@ class TaskFolder:
         edits = self.read_task_json()
         if edits.fields or edits.problem:
             aside = self._own.put_aside(TASK)
-            reason = edits.problem or "it was changed while an agent of the task could write to it"
+            reason = edits.problem or "it changed while an agent of the task could write to it"
             self.note("task_json_put_aside", level="warning", reason=reason, file=aside)
         copy = {
             "id": task.id,
@@ -332,7 +330,7 @@ class TaskFolder:
             return read_result(found[0]), ""
         except (OSError, ValueError) as error:
             self.warn("result_json_not_used", error)
-            return None, f"its {RESULT} is not used: {error}"
+            return None, f"its {RESULT} is ignored: {error}"
 
     def questions(self) -> list[questions_file.QuestionBlock]:
         """Return every block of Q&A.md, answered or not."""

@@ -42,7 +42,7 @@ def parse_edits(data: bytes) -> dict[str, str]:
         named = {name: _checked(name, "" if told[name] is None else told[name]) for name in EDITABLE if name in told}
         return {name: value for name, value in named.items() if f"{name}={_mark(value)}" not in marks}
     except (TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"it does not hold a task: {error}") from error
+        raise ValueError(f"it does not contain a task: {error}") from error
 
 
 def _mark(value: str) -> str:

@@ -10,6 +10,7 @@ import json
 from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
+from fleet.core.task import NOT_TRUSTED, TRUST_CHANGED
 from fleet.git.repository import NoRepository, Repository, find_repository
 from fleet.git.trust import snapshot, stamp, what_changed
 from fleet.home import find_project
@@ -134,13 +135,13 @@ def refuse_untrusted(store: Store, repository: Repository, settings: Settings, *
     """
     if changed := changed_repository(store, repository):
         raise FleetError(
-            f"git's settings of {repository.top} changed since they were trusted: {', '.join(changed[:5])}",
-            hint="look at them; `fleet trust` there accepts them.",
+            f"git's settings of {repository.top} changed {TRUST_CHANGED}: {', '.join(changed[:5])}",
+            hint="inspect the changes, then run `fleet trust` there",
         )
     quick = quick or settings.setup.quick
     if untrusted := untrusted_commands(settings, quick=quick):
         more = f" (and {len(untrusted) - 1} more)" if len(untrusted) > 1 else ""
         raise FleetError(
-            f"the project file has commands that you have not trusted yet: {untrusted[0]}{more}",
-            hint="`fleet trust --show` shows them, `fleet trust` accepts them; `--quick` goes without setup commands.",
+            f"the project file has commands that {NOT_TRUSTED} yet: {untrusted[0]}{more}",
+            hint="run `fleet trust --show` and then `fleet trust`, or pass `--quick` to skip the setup commands",
         )

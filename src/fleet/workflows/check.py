@@ -38,11 +38,13 @@ def check(graph: Graph, known: KnownNames, faults: Faults) -> None:
     for number, stage in enumerate(graph.stages):
         if stage.coder in unknown:
             faults.add(
-                (*stage.path, stage.spelled["coder"]), f"unknown coder {stage.coder!r}", "`fleet coders` lists them."
+                (*stage.path, stage.spelled["coder"]),
+                f"unknown coder {stage.coder!r}",
+                "run `fleet coders` to list them",
             )
         elif stage.account and not stage.requires and not stage.host and not known.account(stage.coder, stage.account):
             whose = f"{stage.coder} has no account" if stage.coder else "no coder has an account"
-            faults.add((*stage.path, "account"), f"{whose} {stage.account!r}", "`fleet accounts` lists them.")
+            faults.add((*stage.path, "account"), f"{whose} {stage.account!r}", "run `fleet accounts` to list them")
         _check_prompt(graph, number, faults)
         _check_conditions(graph, number, faults)
         _check_list(graph, number, faults)
@@ -60,7 +62,7 @@ def _check_prompt(graph: Graph, number: int, faults: Faults) -> None:
         name = f"the variable {said}"
         target = _target(graph, reference)
         if target is not None and reference.field not in FIELDS:
-            faults.add(path, f"{name} asks for what no stage has", nearest(reference.field, FIELDS), words=said)
+            faults.add(path, f"{name} uses a field that no stage has", nearest(reference.field, FIELDS), words=said)
         elif reference.field in FIELDS:
             _check_reference(graph, number, reference, (path, name, said), faults)
 
@@ -92,7 +94,7 @@ def _check_condition(graph: Graph, number: int, text: str, path: Path, faults: F
     try:
         found = list(conditions.references(conditions.parse(text)))
     except BadCondition as error:
-        hint = 'write it like: stages.review.status == "completed", or stages["a b"].status where a name has blanks'
+        hint = 'write it like: stages.review.status == "completed", or stages["a b"].status if a name has blanks'
         faults.add(path, f"bad condition {text[:60]!r}: {error}", hint)
         return
     for reference, compared in found:
@@ -101,7 +103,7 @@ def _check_condition(graph: Graph, number: int, text: str, path: Path, faults: F
             faults.add(path, f"{reference} is never {compared!r}", nearest(compared, words))
         if (reference.head == THIS) != is_until:
             other = "of the stage itself: write it without a stage's name" if is_until else "of another stage"
-            faults.add(path, f"the condition asks for {reference.field}, but can only ask for fields {other}")
+            faults.add(path, f"the condition asks for {reference.field}, but may only use fields {other}")
         elif not is_until:
             _check_reference(graph, number, reference, (path, f"the condition's {reference}", ""), faults)
 
@@ -126,7 +128,7 @@ def _check_reference(
         return
     own, other = graph.stages[number].name, graph.stages[target].name
     whose = "the stage itself" if target == number else f"stage {other!r}, on which {own!r} does not depend"
-    remedy = f"add {other!r} to depends_on." if target != number else ""
+    remedy = f"add {other!r} to depends_on" if target != number else ""
     faults.add(path, f"{name} is about {whose}", remedy, words=words)
 
 
@@ -151,9 +153,11 @@ def _check_size(graph: Graph, faults: Faults) -> None:
     for number, asked in enumerate(graph.asks):
         edges += copies(number) * sum(copies(each) for each in (*graph.needs[number], *asked.values()))
     if stages > LARGEST_PLAN:
-        faults.add(("stages",), f"{stages} stages with all rounds and items are more than {LARGEST_PLAN}", at_key=True)
+        faults.add(
+            ("stages",), f"{stages} stages with all rounds and items; the maximum is {LARGEST_PLAN}", at_key=True
+        )
     elif edges > MOST_EDGES:
-        faults.add(("stages",), f"{edges} dependencies and variables are more than {MOST_EDGES}", at_key=True)
+        faults.add(("stages",), f"{edges} dependencies and variables; the maximum is {MOST_EDGES}", at_key=True)
 
 
 class StageLoop(NamedTuple):
@@ -199,8 +203,8 @@ class Graph:
     def unknown(self, said: str | int) -> tuple[str, Callable[[], str]]:
         """Return the message for an unknown stage name or number, and a hint."""
         if isinstance(said, int):
-            return f"there is no stage {said}", lambda: f"stages are numbered from 0 to {len(self.stages) - 1}."
-        return f"there is no stage {short(said)}", lambda: nearest(said, self.names)
+            return f"no such stage: {said}", lambda: f"stages are numbered from 0 to {len(self.stages) - 1}."
+        return f"no such stage: {short(said)}", lambda: nearest(said, self.names)
 
     def _take_names(self) -> None:
         for number, stage in enumerate(self.stages):
@@ -208,7 +212,7 @@ class Graph:
                 continue
             if stage.name in self.names:
                 first = self.names[stage.name]
-                message = f"stage {number} has the name of stage {first}, {stage.name!r}"
+                message = f"stage {number} has the same name as stage {first}, {stage.name!r}"
                 self._faults.add((*stage.path, "name"), message, "give each stage its own name.")
             self.names.setdefault(stage.name, number)
 
@@ -224,7 +228,7 @@ class Graph:
                 yield found
         if stage.inherits and not stage.depends_on:
             message = f"stage {stage.name!r} inherits a worktree, but depends on no stage"
-            hint = 'name one in depends_on, or say worktree_strategy = "new".'
+            hint = 'add a stage to depends_on, or set worktree_strategy = "new"'
             self._faults.add((*stage.path, "worktree_strategy"), message, hint)
 
     def _ordered(self) -> list[int]:
@@ -259,7 +263,7 @@ class Graph:
                 self._tell_circle(circle)
         for number in sorted(stuck - circled):
             stage = self.stages[number]
-            message = f"stage {stage.name!r} can never start: what it depends on goes round in a circle"
+            message = f"stage {stage.name!r} can never start: its dependencies form a cycle"
             self._faults.add((*stage.path, "depends_on"), message)
 
     def _tell_circle(self, circle: list[int]) -> None:
@@ -267,8 +271,8 @@ class Graph:
         at = circle.index(min(circle))
         names = [self.stages[number].name or str(number) for number in [*circle[at:], *circle[:at], circle[at]]]
         shown = names if len(names) <= 12 else [*names[:6], "…", *names[-5:]]
-        message = f"stages depend on each other in a circle: {' → '.join(shown)}"
-        self._faults.add((*stage.path, "depends_on"), message, "for going round use `repeat`.")
+        message = f"stages depend on each other in a cycle: {' → '.join(shown)}"
+        self._faults.add((*stage.path, "depends_on"), message, "use `repeat` for loops")
 
     def _ancestors(self) -> list[int]:
         """Return for each stage the set of its ancestors, as the bits of an integer."""
@@ -309,7 +313,7 @@ class Graph:
             name = self.stages[taken[0]].name
             self._faults.add(path, f"stage {name!r} is already in another loop", "loops cannot overlap.")
         elif len(loop.members) > 1 and stage.each is not None:
-            hint = "let one stage behind them decide whether to go round again."
-            self._faults.add(path, f"stage {stage.name!r} ends a loop of several stages, and is many by `each`", hint)
+            hint = "let one later stage decide about another round"
+            self._faults.add(path, f"stage {stage.name!r} ends a loop of several stages and also uses `each`", hint)
         else:
             self.loop_of |= dict.fromkeys(loop.members, loop)

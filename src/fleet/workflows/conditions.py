@@ -121,7 +121,7 @@ def is_to_run(stage: Stage, results: Results) -> tuple[bool, str]:
     if stage.when and not holds(parse(stage.when), _looking(stage, results)):
         return False, f"its condition does not hold: {stage.when}"
     if not stage.when and stage.after and all(told.was_skipped(chain, results) for chain in stage.after):
-        return False, "all that it depends on was skipped"
+        return False, "all its dependencies were skipped"
     if stage.items_of and not told.own_items(stage, results):
         return False, told.no_item(stage)
     return True, ""

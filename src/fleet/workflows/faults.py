@@ -61,7 +61,7 @@ class BadWorkflow(BadInput):
         self.faults = tuple(faults)
         rest = len(self.faults) - 1 + more
         also = f" (and {rest} more)" if rest else ""
-        hint = self.faults[0].hint or "`fleet workflow validate FILE` lists all that is wrong."
+        hint = self.faults[0].hint or "run `fleet workflow validate FILE` to list all that is wrong"
         super().__init__(f"{self.faults[0]}{also}", hint=hint)
 
 
@@ -84,7 +84,7 @@ class Faults:
         self._found: dict[Fault, None] = {}
         self._more = 0
         for twice in document.doubles:
-            self.add(twice, f"key {twice[-1]!r} is there twice", "keep one of them.", at_key=True)
+            self.add(twice, f"key {twice[-1]!r} occurs twice", "keep one of them", at_key=True)
 
     def add(
         self, path: Path, message: str, hint: str | Callable[[], str] = "", *, at_key: bool = False, words: str = ""

@@ -33,7 +33,7 @@ _LISTS = {"files": ("files_changed", ", "), "next_steps": ("next_steps", "\n")}
 class NoList(FleetError):
     """The list from which stages are made is unknown."""
 
-    hint = "`fleet bd reopen` the task that hands it in, and `fleet retry` this one when that is done."
+    hint = "run `fleet bd reopen` on the task that hands it in, then `fleet retry` on this task"
 
 
 def no_item(stage: Stage) -> str:
@@ -69,7 +69,7 @@ def own_items(stage: Stage, results: Results) -> list[str]:
     for name, body in found:
         if reference.field == "next_steps" and body.get(MADE_BY) == FLEET:
             why = f": {body[REFUSED]}" if body.get(REFUSED) else ""
-            raise NoList(f"{name} handed in no result, so {stage.items_of} is not known{why}")
+            raise NoList(f"{name} has no result, so {stage.items_of} is unknown{why}")
     items = [text for _, body in found for text in list_of(body, reference.field) if text.strip()]
     return items[stage.items_from - 1 : None if stage.has_the_rest else stage.items_from]
 

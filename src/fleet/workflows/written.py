@@ -105,7 +105,7 @@ def written(data: Any, faults: Faults) -> WrittenFlow:
     fields = _fields(data, (), WORKFLOW_KEYS, "workflow", faults)
     stages = data.get("stages")
     if not isinstance(stages, list) or not stages:
-        found = "there are none" if "stages" not in data else f"not {short(stages)}"
+        found = "no stages" if "stages" not in data else f"not {short(stages)}"
         faults.add(("stages",), f"stages must be a list with at least one stage; {found}", at_key=True)
         stages = []
     elif len(stages) > MOST_STAGES:
@@ -152,7 +152,7 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError
     if "\0" in value or any("\ud800" <= char <= "\udfff" for char in value):
-        raise ValueError("it has a character that is no text")
+        raise ValueError("it contains an invalid character")
     return value
 
 

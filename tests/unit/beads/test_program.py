@@ -88,7 +88,7 @@ def test_real_bd_is_found_and_not_the_one_of_fleet(tmp_path: Path) -> None:
     assert find_program(env | {"FLEET_BD": other}) == other
     assert find_program(env | {"FLEET_BD": other, "FLEET_RUN_TOKEN": "t"}) == real
     assert find_program(env | {"FLEET_RUN_TOKEN": "t"}, known=other) == other
-    with pytest.raises(StoreAway, match="no bd on PATH") as error:
+    with pytest.raises(StoreAway, match="bd is not on PATH") as error:
         find_program({"PATH": str(ours)})
     assert "FLEET_BD" in error.value.hint
 

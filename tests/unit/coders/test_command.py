@@ -104,7 +104,7 @@ def test_prompt_argument_is_one_word_and_no_option() -> None:
 def test_prompt_that_is_too_long_for_an_argument_is_refused() -> None:
     coder = a_coder(prompt="argument")
     assert coder.command(an_order(prompt="ü" * (LONGEST_ARGUMENT // 2))).argv[1]
-    with pytest.raises(FleetError, match="too many for coder 'mine'") as refused:
+    with pytest.raises(FleetError, match="too many for an argument of coder 'mine'") as refused:
         coder.command(an_order(prompt="ü" * (LONGEST_ARGUMENT // 2) + "x"))
     assert 'coders.mine.prompt to "stdin" or "file"' in refused.value.hint
 
@@ -115,7 +115,7 @@ def test_prompt_that_is_too_long_for_an_argument_is_refused() -> None:
         ({"argv": [["mycli"]]}, "coders.mine.argv must start with the name of a program"),
         ({"argv": [""]}, "must start with the name of a program"),
         ({"argv": ["{model}"]}, "must start with the name of a program"),
-        ({"argv": ["mycli", "a\0"]}, "coders.mine.argv has a NUL"),
+        ({"argv": ["mycli", "a\0"]}, "coders.mine.argv contains a NUL"),
         ({"argv": ["mycli"], "prompt": "file"}, '"file", and argv does not name {prompt_file}'),
         ({"argv": ["mycli", "{prompt_file}"]}, 'argv names {prompt_file}, so prompt must be "file"'),
         ({"argv": ["mycli", ["{prompt}"]]}, 'argv names {prompt}, so prompt must be "argument"'),

@@ -116,7 +116,7 @@ def test_folder_reached_by_a_link_is_accepted(tmp_path: Path) -> None:
 
 def test_other_kind_of_file_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.json")
-    with pytest.raises(FleetError, match="no file that a coder wrote"):
+    with pytest.raises(FleetError, match="not a file that a coder wrote"):
         answer(tmp_path)
 
 

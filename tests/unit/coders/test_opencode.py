@@ -158,7 +158,7 @@ def test_recorded_stderr_is_understood() -> None:
 
 def test_missing_session_is_explained() -> None:
     gone = OPENCODE.explain(1, "\x1b[91m\x1b[1mError: \x1b[0mSession not found\n")
-    assert gone is not None and "start the task afresh" in gone.text
+    assert gone is not None and "restart the task with a new session" in gone.text
     assert OPENCODE.explain(1, "") is None and OPENCODE.explain(None, 'session.id= error.error="' * 9999) is None
     odd = OPENCODE.explain(None, 'message="stream error" session.id= ' * 9999)
     assert odd is not None and (odd.kind, odd.session, len(odd.text)) == (Kind.ERROR, "", 300)

@@ -92,12 +92,12 @@ def test_refused_request_is_reported_as_a_limit(complaint: str, kind: str) -> No
     ("message", "text"),
     [
         ({"stopReason": "error", "errorMessage": "fetch failed"}, "fetch failed"),
-        ({"stopReason": "length"}, "the model's answer was cut off at its longest"),
+        ({"stopReason": "length"}, "the model's answer was truncated at its maximum length"),
         ({"stopReason": "aborted"}, "it was interrupted"),
         ({"stopReason": "aborted", "errorMessage": "Request was aborted"}, "Request was aborted"),
-        ({"stopReason": "toolUse"}, "it ended in the midst of its work"),
-        ({"role": "toolResult"}, "it ended in the midst of its work"),
-        ({"stopReason": None}, "it ended in the midst of its work"),
+        ({"stopReason": "toolUse"}, "it ended in the middle of its work"),
+        ({"role": "toolResult"}, "it ended in the middle of its work"),
+        ({"stopReason": None}, "it ended in the middle of its work"),
     ],
 )
 def test_end_not_chosen_by_the_model_is_a_bad_last_word(message: dict[str, Any], text: str) -> None:

@@ -14,17 +14,17 @@ def test_verify_output_is_fenced_data_in_the_prompt() -> None:
     head = next(line for line in told.splitlines() if line.startswith("<data-"))
     mark = head.partition(">")[0].removeprefix("<data-")
     assert told.count(f"</data-{mark}>") == 1 and mark not in HOSTILE
-    assert told.index(HOSTILE) < told.index(f"</data-{mark}>") < told.index("mend the work rather than the check")
+    assert told.index(HOSTILE) < told.index(f"</data-{mark}>") < told.index("fix the work, not the check")
     assert told == not_passed(Verification(command="make check", commit="c", status=2, tail=HOSTILE))
 
 
 def test_silent_or_unfinished_verify_command_is_described() -> None:
-    told = not_passed(Verification(command="x", commit="c", why="did not end in 5 s", tail=" \n"))
-    assert "it did not end in 5 s." in told and "It printed nothing." in told
+    told = not_passed(Verification(command="x", commit="c", why="did not end within 5 s", tail=" \n"))
+    assert "it did not end within 5 s." in told and "It printed nothing." in told
 
 
 def test_fresh_session_is_told_which_claims_were_false() -> None:
-    reason = not_so("it claims files that are not there: a.py")
+    reason = not_so("it claims files that do not exist: a.py")
     prompt = prompt_for(Home("/nowhere"), a_task(id="t-1"), run_number=2, reason=reason)
     assert "# This is run 2 of this task" in prompt and "a.py\n</data-" in prompt
-    assert "Take nothing that it wrote down as done" in prompt
+    assert "Do not trust its notes" in prompt

@@ -65,7 +65,7 @@ def test_headless_agents_share_the_slots_and_interactive_ones_do_not_count(runni
 
 def test_full_slots_are_reported() -> None:
     room = admit(settings(), situation(running={("claude", "headless"): 3}))
-    assert room.lanes == [] and room.reasons == ["all 3 slots for headless agents are taken"]
+    assert room.lanes == [] and room.reasons == ["all 3 slots for headless agents are in use"]
 
 
 def test_interactive_agents_have_their_own_limit() -> None:
@@ -105,7 +105,7 @@ def test_all_spellings_of_a_coder_share_its_last_slot() -> None:
 def test_coder_at_its_limit_is_named_and_others_continue() -> None:
     held = settings(max_concurrent=9, coders__codex__max_concurrent=1)
     room = admit(held, situation(running={("codex", "headless"): 1}))
-    assert room.reasons == ["codex has as many agents as it may have"]
+    assert room.reasons == ["codex runs its maximum number of agents"]
     assert coders_of(claims(room, *tasks(2), *tasks(2, coder="codex"))) == ["-", "-"]
 
 

@@ -20,8 +20,8 @@ def test_check_budgets_stops_nothing_below_every_budget() -> None:
 @pytest.mark.parametrize(
     ("maker", "words"),
     [
-        (spent(2.0), "maker and what came of it took $2.00 of $2.00 allowed"),
-        (spent(0.0, 1_000), "maker and what came of it took 1000 tokens of 1000 tokens allowed"),
+        (spent(2.0), "maker and its tasks used $2.00 of $2.00 allowed"),
+        (spent(0.0, 1_000), "maker and its tasks used 1000 tokens of 1000 tokens allowed"),
         (spent(0.0, unpriced="new-model"), "no price for new-model: set [prices] or use a token budget"),
     ],
 )

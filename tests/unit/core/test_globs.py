@@ -32,14 +32,14 @@ def test_each_file_out_of_bounds_is_named(
 def test_report_names_the_rule() -> None:
     assert strays(["a/b", "c"], allow=["a/"], protect=["b"]) == (
         "it changed a/b, which is protected by 'b'",
-        "it changed c, which is not among what it may change",
+        "it changed c, which is outside the files it may change",
     )
 
 
 def test_many_files_are_counted_and_cut() -> None:
     found = strays([f"f{n}" for n in range(MOST + 500)], allow=["src/"], protect=[])
     assert len(found) == MOST + 1
-    assert found[-1] == "and 500 more of its changes are out of bounds"
+    assert found[-1] == "and 500 more changes are out of scope"
 
 
 def test_file_name_cannot_control_the_terminal_or_fill_a_page() -> None:

@@ -51,17 +51,17 @@ def counted(found: Verdict) -> dict[str, int]:
         ("hung_after_result", {}, "closed", {}, "why"),
         ("incomplete", {}, "open", {"continues": 1}, "why"),
         ("incomplete", {"continues": 2}, "open", {"continues": 1}, "why"),
-        ("incomplete", {"continues": 3}, "blocked", {"continues": 1}, "asked to go on 3 times, and not finished"),
+        ("incomplete", {"continues": 3}, "blocked", {"continues": 1}, "continued 3 times without finishing"),
         *[(ending, {}, "open", {"failures": 1}, "why") for ending in FAILURES],
-        *[(e, {"failures": 1}, "blocked", {"failures": 1}, "failed twice; the last time: why") for e in FAILURES],
+        *[(e, {"failures": 1}, "blocked", {"failures": 1}, "failed twice; last: why") for e in FAILURES],
         ("over_budget", {}, "blocked", {"failures": 1}, "why"),
         *[(e, {"failures": 1}, "open", {"waits": 1}, "why") for e in LIMITED],
         ("rate_limited", {"waits": 19}, "open", {"waits": 1}, "why"),
         ("rate_limited", {"waits": 20}, "blocked", {"waits": 1}, "waited for account limits 20 times"),
         ("context_full", {"failures": 1}, "open", {"fresh_starts": 1}, "why"),
-        ("context_full", {"fresh_starts": 5}, "blocked", {"fresh_starts": 1}, "started afresh 5 times"),
+        ("context_full", {"fresh_starts": 5}, "blocked", {"fresh_starts": 1}, "restarted with a new session 5 times"),
         ("lost", {"failures": 1}, "open", {"losses": 1}, "why"),
-        ("lost", {"losses": 5}, "blocked", {"losses": 1}, "its agent vanished 6 times"),
+        ("lost", {"losses": 5}, "blocked", {"losses": 1}, "its agent disappeared 6 times"),
         ("blocked", {}, "blocked", {}, "why"),
         ("cancelled", {}, "blocked", {}, "stopped by hand: why"),
         ("released", {}, "open", {}, "why"),
@@ -105,15 +105,15 @@ def test_each_counter_has_its_own_limit() -> None:
         ("verified", {"hand_in_reason": "all green"}, "closed", {}, "all green"),
         ("unverified", {}, "closed", {}, "why"),
         ("incomplete", {}, "open", {"continues": 1}, "seen"),
-        ("incomplete", {"continues": 3}, "blocked", {"continues": 1}, "asked to go on 3 times, and not finished"),
+        ("incomplete", {"continues": 3}, "blocked", {"continues": 1}, "continued 3 times without finishing"),
         ("failed_verify", {}, "open", {"disproofs": 1}, "seen"),
         ("failed_verify", {"disproofs": 1}, "open", {"disproofs": 1}, "seen"),
-        ("failed_verify", {"disproofs": 2}, "blocked", {}, "its work does not pass, tried 3 times: seen"),
+        ("failed_verify", {"disproofs": 2}, "blocked", {}, "its work fails verification, tried 3 times: seen"),
         ("fabricated", {}, "open", {"fakes": 1}, "seen"),
-        ("fabricated", {"fakes": 1}, "blocked", {}, "what it claims is not so, the second time: seen"),
+        ("fabricated", {"fakes": 1}, "blocked", {}, "its claims are false, the second time: seen"),
         ("fabricated", {"disproofs": 2}, "open", {"fakes": 1}, "seen"),
-        ("no_changes", {}, "blocked", {}, "it says it is done, and changed nothing: seen"),
-        ("out_of_scope", {}, "blocked", {}, "it touched what is not its to touch: seen"),
+        ("no_changes", {}, "blocked", {}, "the agent reports success but changed nothing: seen"),
+        ("out_of_scope", {}, "blocked", {}, "it changed files outside its scope: seen"),
     ],
 )
 def test_finished_run_is_judged_by_its_finding(
@@ -145,13 +145,13 @@ def test_rules_of_a_task_decide_whether_it_may_end_without_changes() -> None:
 @pytest.mark.parametrize("ending", DONE)
 @pytest.mark.parametrize("finding", FINDINGS)
 def test_task_reported_as_blocked_is_never_closed_by_settings(ending: str, finding: str) -> None:
-    said: dict[str, Any] = {"finding": finding, "shown": "seen", "says_blocked": "it says it is blocked"}
+    said: dict[str, Any] = {"finding": finding, "shown": "seen", "says_blocked": "the agent reports that it is blocked"}
     words = ("unverified", "no_changes", "out_of_scope", "failed_verify", "fabricated")
     none = FindingSettings(verify_retries=0, fabricated_retries=0)
     lenient = msgspec.structs.replace(none, **dict.fromkeys(words, "close"))
     rules = Rules(no_changes=True)
     found = verdict(ending, **said, findings=lenient, rules=rules)
-    assert (found.status, found.reason, found.finding) == ("blocked", "it says it is blocked", finding)
+    assert (found.status, found.reason, found.finding) == ("blocked", "the agent reports that it is blocked", finding)
     assert counted(found) == {}
     lie = verdict(ending, **said | {"finding": "fabricated"})
     assert (lie.status, counted(lie)) == ("open", {"fakes": 1}), "a lie is a lie, whatever else it says"

@@ -58,7 +58,7 @@ def test_label_cannot_break_the_first_line() -> None:
 def test_long_text_is_cut_and_marked() -> None:
     made = fenced("x" * (LONGEST + 7), "summary")
     assert len(made) < LONGEST + 300
-    assert "(cut here: 7 characters more)" in made
+    assert "(truncated: 7 more characters)" in made
 
 
 def test_nul_and_half_surrogate_pairs_are_harmless() -> None:

@@ -82,8 +82,8 @@ def test_task_left_to_a_person_shows_the_word_of_its_finding(finding: str) -> No
 
 
 def test_earlier_finding_does_not_explain_why_a_task_is_blocked() -> None:
-    found = status(status=Status.BLOCKED, finding=Finding.FAILED_VERIFY, reason="failed twice; the last time: no git")
-    assert (found.result, found.why) == ("blocked", "failed twice; the last time: no git")
+    found = status(status=Status.BLOCKED, finding=Finding.FAILED_VERIFY, reason="failed twice; last: no git")
+    assert (found.result, found.why) == ("blocked", "failed twice; last: no git")
 
 
 @pytest.mark.parametrize("asks", [False, True])

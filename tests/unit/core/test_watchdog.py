@@ -87,9 +87,9 @@ def test_each_watchdog_has_its_ending(seen: Facts, limits: Watchdog, seconds: fl
 @pytest.mark.parametrize(
     ("seen", "seconds", "reason"),
     [
-        (SILENT_START, 120, "not a word in its first 120 s"),
+        (SILENT_START, 120, "no output in its first 120 s"),
         (facts(), 901, "no output, transcript or CPU use for 900 s"),
-        (facts(result_at=1), 31, "did not end by itself 30 s after its result"),
+        (facts(result_at=1), 31, "did not exit 30 s after its result"),
         (facts(last_output_at=14_400), 14_400, "not done after 14400 s"),
         (facts(context=190, window=200), 9, "its context is 95% full"),
         (facts(tokens=1_200), 9, "used 1200 tokens of 1000 allowed"),

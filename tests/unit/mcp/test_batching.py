@@ -1,4 +1,4 @@
-"""Batched work: no caller waits for others to join, and each gets its own result."""
+"""Batched work: no caller waits for dependencies to join, and each gets its own result."""
 
 import asyncio
 

@@ -121,7 +121,7 @@ def test_supervisor_arguments_override_the_settings_and_are_recorded(place: Plac
 @pytest.mark.parametrize("place", ["7717", ":7717", "box:", "box:http", "box:70000"])
 def test_listen_address_needs_address_and_port(place: str) -> None:
     assert told(listen="10.0.0.7:7717").listen == "10.0.0.7:7717"
-    with pytest.raises(BadInput, match="no address and port"):
+    with pytest.raises(BadInput, match="is not ADDRESS:PORT"):
         told(listen=place)
 
 
@@ -187,10 +187,10 @@ def test_two_supervisors_with_one_id_claim_nothing(place: Place, caplog: pytest.
     other.tell(0)
     place.later()
     one.tell(0)
-    assert look(one, 0) == ["another supervisor calls itself a as well"]
+    assert look(one, 0) == ["another supervisor also uses the name a"]
     place.later()
     other.tell(0)
-    assert look(other, 0) and "give each host a [host] name of its own" in caplog.text
+    assert look(other, 0) and "give each host its own [host] name" in caplog.text
     place.later()
     one.tell(0)
     other.leave(0)
@@ -235,7 +235,7 @@ def test_second_host_with_the_same_name_is_reported_once(place: Place, caplog: p
     for _ in range(3):
         host.tell(0)
     assert [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING] == [
-        "fleet@a-2 is called a as well: tasks that require this host may run there"
+        "fleet@a-2 also uses the name a: tasks that require this host may run there"
     ]
 
 

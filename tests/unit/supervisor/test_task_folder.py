@@ -387,7 +387,7 @@ def test_answer_on_the_heading_line_counts() -> None:
     assert questions_file.questions("## Q: Why?\n## A: so\n")[0].answer == "so"
 
 
-NOTE = "> withdrawn 2026-03-01 12:00: its work was cancelled before anybody answered\n"
+NOTE = "> withdrawn 2026-03-01 12:00: its work was cancelled before an answer\n"
 
 
 def test_withdrawn_question_has_no_answer_and_can_be_asked_again(folder: TaskFolder) -> None:

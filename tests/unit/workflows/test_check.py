@@ -15,18 +15,18 @@ def messages(*stages: object) -> list[str]:
 def test_cycle_is_shown_and_stages_behind_it_are_checked() -> None:
     found = messages(a_stage("a", "c"), a_stage("b", "a"), a_stage("c", "b"), a_stage("d", "c"), a_stage("e"))
     assert found == [
-        "stages depend on each other in a circle: a → c → b → a",
-        "stage 'd' can never start: what it depends on goes round in a circle",
+        "stages depend on each other in a cycle: a → c → b → a",
+        "stage 'd' can never start: its dependencies form a cycle",
     ]
 
 
 def test_two_cycles_are_two_faults() -> None:
     found = messages(a_stage("a", "b"), a_stage("b", "a"), a_stage("x", "y", "a"), a_stage("y", "x"))
-    assert len([each for each in found if "in a circle:" in each]) == 2
+    assert len([each for each in found if "in a cycle:" in each]) == 2
 
 
 def test_stage_cannot_depend_on_itself() -> None:
-    assert messages(a_stage("a", "a")) == ["stages depend on each other in a circle: a → a"]
+    assert messages(a_stage("a", "a")) == ["stages depend on each other in a cycle: a → a"]
 
 
 def test_stage_may_depend_on_a_later_one_and_is_planned_after_it() -> None:
@@ -55,7 +55,7 @@ def test_variable_names_only_finished_stages(variable: str) -> None:
     a_plan(a_stage("a"), b, c, a_stage("d", "c", prompt_template=variable))  # an ancestor, though not a dependency
     [fault] = faults_of(a_stage("a"), b, c, a_stage("d", "a", prompt_template=variable))
     assert fault.message == f"the variable {variable} is about stage 'b', on which 'd' does not depend"
-    assert fault.hint == "add 'b' to depends_on."
+    assert fault.hint == "add 'b' to depends_on"
     [fault] = faults_of(a_stage("a"), a_stage("b", "a", prompt_template=variable))
     assert fault.message == f"the variable {variable} is about the stage itself"
 
@@ -69,9 +69,9 @@ def test_condition_names_only_finished_stages() -> None:
 def test_list_belongs_to_a_finished_stage() -> None:
     [fault] = faults_of(a_stage("a"), a_stage("b", each="stages.a.next_steps"))
     assert fault.message == "the list stages.a.next_steps is about stage 'a', on which 'b' does not depend"
-    assert (fault.path, fault.hint) == ("stages[1].each", "add 'a' to depends_on.")
+    assert (fault.path, fault.hint) == ("stages[1].each", "add 'a' to depends_on")
     [fault] = faults_of(a_stage("a"), a_stage("b", "a", each="stages.ghost.files"))
-    assert fault.message == "the list stages.ghost.files: there is no stage 'ghost'"
+    assert fault.message == "the list stages.ghost.files: no such stage: 'ghost'"
     [fault] = faults_of(a_stage("a"), a_stage("b", "a", each="stages.a.summary"))
     assert fault.message.endswith("not 'stages.a.summary': of a stage next_steps and files are lists")
 
@@ -95,15 +95,15 @@ def test_condition_that_can_never_hold_is_a_fault() -> None:
 
 def test_stage_condition_names_others_and_loop_condition_its_own_stage() -> None:
     [fault] = faults_of(a_stage("a"), a_stage("b", "a", when="summary"))
-    assert "asks for summary, but can only ask for fields of another stage" in fault.message
+    assert "asks for summary, but may only use fields of another stage" in fault.message
     [fault] = faults_of(a_stage("a"), a_stage("b", "a", repeat={"at_most": 2, "until": "stages.a.summary"}))
-    assert "can only ask for fields of the stage itself" in fault.message
+    assert "may only use fields of the stage itself" in fault.message
 
 
 @pytest.mark.parametrize(
     ("repeat", "message"),
     [
-        ({"at_most": 2, "from": "ghost"}, "there is no stage 'ghost'"),
+        ({"at_most": 2, "from": "ghost"}, "no such stage: 'ghost'"),
         ({"at_most": 2, "from": "other"}, "stage 'c' cannot repeat from 'other': it does not depend on it"),
         ({"at_most": 2, "from": "d"}, "stage 'c' cannot repeat from 'd': it does not depend on it"),
         ({"at_most": 2, "until": "summary =="}, "bad condition 'summary =='"),
@@ -120,19 +120,19 @@ def test_loops_do_not_overlap_and_end_in_one_stage() -> None:
     [fault] = faults_of(a_stage("a"), a_stage("b", "a", repeat=again), a_stage("c", "b", repeat=again))
     assert fault.message == "stage 'a' is already in another loop"
     [fault] = faults_of(a_stage("a"), a_stage("b", "a", each=2, repeat=again))
-    assert fault.message == "stage 'b' ends a loop of several stages, and is many by `each`"
+    assert fault.message == "stage 'b' ends a loop of several stages and also uses `each`"
 
 
 def test_workflow_with_a_billion_stages_is_refused() -> None:
     [fault] = faults_of(*(a_stage(f"s{number}", each=1000, repeat=20) for number in range(500)))
-    assert fault.message == f"10000000 stages with all rounds and items are more than {LARGEST_PLAN}"
+    assert fault.message == f"10000000 stages with all rounds and items; the maximum is {LARGEST_PLAN}"
     [fault] = faults_of(a_stage("a", each=900), a_stage("b", "a", each=900))
-    assert fault.message == f"810000 dependencies and variables are more than {MOST_EDGES}"
+    assert fault.message == f"810000 dependencies and variables; the maximum is {MOST_EDGES}"
     variables = "{stages.a.summary}{stages.a.files}"
     [fault] = faults_of(
         a_stage("a", each=900), a_stage("b", "a"), a_stage("c", "b", each=900, prompt_template=variables)
     )
-    assert "are more than" in fault.message
+    assert "the maximum is" in fault.message
 
 
 def test_prompt_of_only_variables_is_refused() -> None:

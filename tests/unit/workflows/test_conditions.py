@@ -111,7 +111,7 @@ def test_stage_with_a_false_condition_is_skipped_with_its_dependents() -> None:
     skipped, done = {"status": "skipped"}, {"status": "completed"}
     stage = a_plan(a_stage("a"), a_stage("b"), a_stage("c", "a", "b")).stage("c")
     assert started(stage, a=skipped, b=done) == (True, "")
-    assert started(stage, a=skipped, b=skipped) == (False, "all that it depends on was skipped")
+    assert started(stage, a=skipped, b=skipped) == (False, "all its dependencies were skipped")
     own = a_plan(a_stage("a"), a_stage("c", "a", when='stages.a.status == "skipped"')).stage("c")
     assert started(own, a=skipped) == (True, "")
     assert started(a_plan(a_stage("a")).stage("a")) == (True, "")
@@ -143,11 +143,11 @@ def test_missing_list_is_not_treated_as_an_empty_one() -> None:
     plan = a_plan(a_stage("plan"), a_stage("a", "plan", each="stages.plan.next_steps"))
     for more, why in (
         ({}, ""),
-        ({"refused": "its result.json is not used: no text"}, ": its result.json is not used: no text"),
+        ({"refused": "its result.json is ignored: no text"}, ": its result.json is ignored: no text"),
     ):
         with pytest.raises(NoList) as caught:
             is_to_run(plan.stage("a@1"), {"plan": {"status": "completed", "made_by": "fleet", **more}})
-        assert str(caught.value) == f"plan handed in no result, so stages.plan.next_steps is not known{why}"
+        assert str(caught.value) == f"plan has no result, so stages.plan.next_steps is unknown{why}"
     files = a_plan(a_stage("plan"), a_stage("a", "plan", each="stages.plan.files")).stage("a@1")
     assert is_to_run(files, {"plan": {"status": "completed", "made_by": "fleet", "files_changed": ["x"]}})[0]
 

@@ -111,15 +111,15 @@ stages:
         "2:1: unknown key 'on_failur' of a workflow",
         "6:13: unknown coder 'clade'",
         "7:20: the variable {stages.b.summary} is about stage 'b', on which 'a' does not depend",
-        "7:20: the variable {stage_7_files}: there is no stage 7",
-        "7:20: the variable {stages.a.sumary} asks for what no stage has",
-        "11:19: there is no stage 'ghost'",
-        "11:26: there is no stage 9",
+        "7:20: the variable {stage_7_files}: no such stage: 7",
+        "7:20: the variable {stages.a.sumary} uses a field that no stage has",
+        "11:19: no such stage: 'ghost'",
+        "11:26: no such stage: 9",
         "12:22: worktree_strategy must be 'new' or 'inherit', not 'inherited'",
         "13:9: bad condition \"stages.a.status = 'completed'\": "
         "`and`, `or` or the end is expected at character 17, not '='",
         """14:12: timeout must be a time like 600, "10m" or "2h", at most 30 days, not -1""",
-        "16:9: stage 2 has the name of stage 0, 'a'",
+        "16:9: stage 2 has the same name as stage 0, 'a'",
         "17:11: prompt must be text, not ''",
         "18:22: stage 'a' inherits a worktree, but depends on no stage",
         "19:3: unknown key 'retrys' of a stage",
@@ -138,17 +138,17 @@ def test_toml_faults_are_named_by_their_paths(tmp_path: Path) -> None:
 def test_json_faults_have_positions(tmp_path: Path) -> None:
     text = json.dumps({"stages": [a_stage("a", "b"), a_stage("b", "a")]}, indent=1)
     [fault] = faults_in_file(tmp_path, "x.json", text)
-    assert fault == "6:18: stages depend on each other in a circle: a → b → a"
+    assert fault == "6:18: stages depend on each other in a cycle: a → b → a"
 
 
 def test_data_without_a_file_is_named_by_path() -> None:
     [fault] = faults_of(a_stage("a"), a_stage("b", "c"))
-    assert str(fault) == "stages[1].depends_on[0]: there is no stage 'c'"
+    assert str(fault) == "stages[1].depends_on[0]: no such stage: 'c'"
     assert fault.hint == "there are: a, b."
     assert fault.view() == {
         "file": "",
         "path": "stages[1].depends_on[0]",
-        "message": "there is no stage 'c'",
+        "message": "no such stage: 'c'",
         "hint": "there are: a, b.",
     }
 
@@ -228,7 +228,7 @@ def test_endless_faults_are_counted_and_not_stored() -> None:
 def test_error_names_the_first_fault_and_its_remedy() -> None:
     with pytest.raises(BadWorkflow) as caught:
         a_plan(a_stage("review"), a_stage("b", "reviw"), a_stage("c", "d"))
-    assert str(caught.value) == "stages[1].depends_on[0]: there is no stage 'reviw' (and 1 more)"
+    assert str(caught.value) == "stages[1].depends_on[0]: no such stage: 'reviw' (and 1 more)"
     assert caught.value.hint == "did you mean 'review'?"
 
 
@@ -240,7 +240,7 @@ def test_name_with_blanks_is_quoted_in_prompts_and_conditions() -> None:
     )
     assert [stage.reads for stage in plan.stages[1:]] == [{"stages.a b": (("a b",),)}] * 2
     (fault,) = faults_of(a_stage("a b"), a_stage("c", "a b", when='stages.a b.status == "completed"'))
-    assert 'stages["a b"].status where a name has blanks' in fault.hint
+    assert 'stages["a b"].status if a name has blanks' in fault.hint
 
 
 @pytest.mark.parametrize(

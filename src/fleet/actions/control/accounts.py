@@ -189,11 +189,11 @@ def _meant(rows: Sequence[AccountStatus], name: str) -> list[AccountStatus]:
     of_coder = [row for row in rows if row.known.coder == name]
     named = [row for row in rows if row.known.name == name]
     if of_coder and named and of_coder != named:
-        raise UsageError(f"{name!r} is a coder and the name of an account", hint="say CODER/NAME.")
+        raise UsageError(f"{name!r} is a coder and the name of an account", hint="pass CODER/NAME")
     found = of_coder or exact or named
     if not found:
-        raise FleetError(f"no account {name!r}", hint="`fleet accounts` lists them.")
+        raise FleetError(f"no account {name!r}", hint="run `fleet accounts` to list them")
     if not of_coder and len(found) > 1:
         several = ", ".join(row.label for row in found)
-        raise UsageError(f"{name!r} is the name of several accounts: {several}", hint="say CODER/NAME.")
+        raise UsageError(f"{name!r} is the name of several accounts: {several}", hint="pass CODER/NAME")
     return found

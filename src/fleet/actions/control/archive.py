@@ -133,10 +133,16 @@ def _refuse(member: tarfile.TarInfo) -> None:
     """Raise BadInput for a member that no backup of fleet contains."""
     parts = member.name.split("/")
     if not member.isreg():
-        raise BadInput(f"the backup holds {member.name!r}, which is not a plain file", hint="nothing was restored.")
+        raise BadInput(
+            f"the backup holds {member.name!r}, which is not a plain file",
+            hint="use another backup; nothing was restored",
+        )
     known = member.name == MANIFEST or member.name.startswith((HOME, BUNDLES))
     if member.name.startswith("/") or not known or any(part in ("", ".", "..") or "\0" in part for part in parts):
-        raise BadInput(f"the backup holds {member.name!r}, which has no place", hint="nothing was restored.")
+        raise BadInput(
+            f"the backup holds {member.name!r}, which is not a file of a backup",
+            hint="use another backup; nothing was restored",
+        )
 
 
 def _shown(name: str) -> str:

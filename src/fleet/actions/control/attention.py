@@ -21,7 +21,8 @@ from fleet.core.accounts import account_slots, is_parked, is_slowed
 from fleet.core.clock import EPOCH
 from fleet.core.errors import FleetError
 from fleet.core.filter import READY, Filter
-from fleet.core.task import FANOUT, MERGE, PICK, Status
+from fleet.core.run import limit_reason
+from fleet.core.task import FANOUT, MERGE, NOT_TRUSTED, PICK, TRUST_CHANGED, Status
 from fleet.core.task_status import QUESTION, ResultWord, TaskPhase, is_asked
 from fleet.git.repository import Repository
 from fleet.git.view import BRANCHES, View
@@ -63,10 +64,10 @@ NEEDING = Filter(statuses=(Status.BLOCKED, Status.IN_PROGRESS, Status.HOOKED), s
 UNFINISHED = Filter(statuses=(Status.OPEN, Status.DEFERRED, Status.IN_PROGRESS, Status.HOOKED))
 MOST_TASKS = 1000
 MOST_NAMES = 3
-#: Prefix of the reason of an account that is parked because nobody is logged in.
-NO_LOGIN = "auth limit"
+#: Beginning of the reason of an account that is parked because its coder is not logged in.
+NO_LOGIN = limit_reason("auth")
 #: Phrases in the reason of a task whose project or directory is not trusted yet.
-NO_TRUST = ("you have not trusted", "since they were trusted")
+NO_TRUST = (NOT_TRUSTED, TRUST_CHANGED)
 
 
 class AttentionItem(NamedTuple):
@@ -305,7 +306,7 @@ def _unserved(fleet: Fleet, rows: Mapping[str, AgentRow], *, served: bool) -> st
         return ""
     if served:
         others = passed_over(fleet)
-        return f"it runs only what `fleet create` makes: {_some(others, 'task')} waiting" if others else ""
+        return f"the supervisor runs only tasks of `fleet create`: {_some(others, 'task')} waiting" if others else ""
     live = [row for row in rows.values() if row.is_live]
     lost = sum(row.is_lost for row in live)
     claimed = sum(row.task.is_supervised and not row.is_live for row in rows.values())
@@ -315,7 +316,7 @@ def _unserved(fleet: Fleet, rows: Mapping[str, AgentRow], *, served: bool) -> st
         (fleet.store.tasks.count(READY)[""] + claimed, "task", "waiting"),
     )
     parts = [f"{_some(count, noun)} {word}" for count, noun, word in counts if count]
-    return f"{why_stopped(fleet.home) or 'no supervisor runs'}: {', '.join(parts)}" if parts else ""
+    return f"{why_stopped(fleet.home) or 'no supervisor is running'}: {', '.join(parts)}" if parts else ""
 
 
 def _unusable(fleet: Fleet, live: Sequence[Run], now: datetime) -> tuple[list[Account], list[Account]]:

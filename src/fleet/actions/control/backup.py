@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     Tell = Callable[[str], None]
 
-BEADS_BUSY = "bd wrote while its folder was copied: stop what uses bd, then run `fleet backup` again"
+BEADS_BUSY = "bd wrote to its folder during the copy: stop the programs that use bd, then run `fleet backup` again"
 
 
 class Backup(NamedTuple):
@@ -88,7 +88,7 @@ def backup(home: Home, path: str, *, tell: Tell, caller: Caller | None = None) -
         os.replace(draft, target)  # noqa: PTH105
     except OSError as error:
         raise FleetError(
-            f"cannot write {path}: {error.strerror or error}", hint="look at its folder and disk."
+            f"cannot write {path}: {error.strerror or error}", hint="check the folder and the disk"
         ) from error
     finally:
         if os.path.lexists(draft):

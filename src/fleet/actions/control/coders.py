@@ -318,6 +318,6 @@ def _warnings(row: CoderStatus) -> Iterator[str]:
         yield "permissions = skip holds only once you agree to it: `fleet init --permissions skip`"
     for each in row.logins:
         if each.is_missing:
-            who = f"account {each.account!r}" if each.account else "nobody"
+            who = f"account {each.account!r}" if each.account else row.name
             signs = ", ".join(each.signs[:MOST_SIGNS]) + (" …" if len(each.signs) > MOST_SIGNS else "")
-            yield f"{who} is {'not ' if each.account else ''}logged in: there is none of {signs}"
+            yield f"{who} is not logged in: none of {signs} exists"

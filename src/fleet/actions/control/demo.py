@@ -154,6 +154,6 @@ def _make_repository(path: str) -> None:
         try:
             done = subprocess.run(["git", *words], cwd=path, env=env, capture_output=True, text=True, check=False)
         except OSError as error:
-            raise FleetError(f"cannot start git: {error.strerror}", hint="install git.") from error
+            raise FleetError(f"cannot start git: {error.strerror}", hint="install git") from error
         if done.returncode:
             raise FleetError(f"git {' '.join(words)} failed: {done.stderr.strip()}")

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 
 Found = tuple[str, str, str, str]
-START = "`fleet run start` starts one."
+START = "run `fleet run start` to start one"
 SETTLING = timedelta(seconds=30)  # a newly claimed task has no run yet
 SHOWN = 5
-INSTALL = "install it, or name its place: `fleet config set coders.NAME.program=/path/to/it`."
+INSTALL = "install it, or set its path: `fleet config set coders.NAME.program=/path/to/it`"
 WEAK = "weak"  # as reported by the launcher port
 
 
@@ -46,15 +46,15 @@ def supervisor(home: Home) -> Iterator[Found]:
     note = holder(home)
     if note is None:
         if why := why_stopped(home):
-            yield "supervisor", "wrong", why, f"{START} Agents it left go on and are adopted."
+            yield "supervisor", "wrong", why, f"{START}; it adopts running agents"
             return
         left = left_by(home).get("pid")  # a supervisor that exits on its own leaves no pid
-        fact = f"the last one (pid {left}) ended without a word" if left else "none runs"
-        yield "supervisor", "warning", fact, f"{START} Agents it left go on and are adopted." if left else START
+        fact = f"the last one (pid {left}) ended without a reason" if left else "none runs"
+        yield "supervisor", "warning", fact, f"{START}; it adopts running agents" if left else START
         return
     pid = note.get("pid")
     if pid and _is_stopped(int(pid)):
-        yield "supervisor", "wrong", f"pid {pid} is stopped and does nothing", f"`kill -CONT {pid}` lets it go on."
+        yield "supervisor", "wrong", f"pid {pid} is suspended", f"run `kill -CONT {pid}` to resume it"
     else:
         yield "supervisor", "ok", f"pid {pid or '?'}, since {note.get('since', '?')}", ""
 
@@ -63,9 +63,9 @@ def wake_pipe(home: Home) -> Iterator[Found]:
     """Check that new work wakes the supervisor at once."""
     path = home.wake_pipe
     if holder(home) is None:
-        yield "wake pipe", "ok", "nobody to wake", ""
+        yield "wake pipe", "ok", "no supervisor to wake", ""
         return
-    remedy = "`fleet run restart` makes it anew; until then work is found by polling."
+    remedy = "run `fleet run restart` to create it again; until then the supervisor polls for work"
     try:
         if not stat.S_ISFIFO(os.lstat(path).st_mode):
             yield "wake pipe", "wrong", f"{path} is not a pipe", remedy
@@ -83,8 +83,8 @@ def containment() -> Iterator[Found]:
     if found != WEAK:
         yield "containment", "ok", found, ""
         return
-    fact = "no PID namespaces here: agents are held by subreaper and environment mark, which a hostile one can escape"
-    yield "containment", "warning", fact, "install util-linux (unshare) and allow user namespaces."
+    fact = "no PID namespaces here: a hostile agent can escape the subreaper and the environment mark"
+    yield "containment", "warning", fact, "install util-linux (unshare) and allow user namespaces"
 
 
 def tasks(fleet: Fleet) -> Iterator[Found]:
@@ -96,15 +96,15 @@ def tasks(fleet: Fleet) -> Iterator[Found]:
     live = {run.task_id for run in fleet.store.runs.live()}
     idle = [task.id for task in held if task.is_supervised and task.id not in live | set(expired)]
     idle = [key for key in idle if now - fleet.store.tasks.get(key).updated_at > SETTLING]
-    back = "a running supervisor gives them back by itself" + ("" if supervised else f"; {START}")
+    back = "wait: a running supervisor returns them to the queue" + ("" if supervised else f"; {START}")
     if expired:
         yield "claims", "wrong", f"expired: {_some(expired)}", back
     if idle:
         yield "claims", "wrong", f"in progress without a live run: {_some(idle)}", back
     if not expired and not idle:
-        yield "claims", "ok", f"{len(held)} tasks in progress, {len(live)} agents at work", ""
+        yield "claims", "ok", f"{len(held)} tasks in progress, {len(live)} agents running", ""
     for stray in strays(fleet):
-        yield "agents", "wrong", fact(stray), f"{remedy(fleet)}."
+        yield "agents", "wrong", fact(stray), f"{remedy(fleet)}"
     for place, number in gone_repositories(fleet).items():
         error = RepositoryGone(place)
         yield "repository", "wrong", f"{error}; {number} tasks need it", error.hint
@@ -114,9 +114,9 @@ def tasks(fleet: Fleet) -> Iterator[Found]:
         moved = QueueMoved()
         yield "queue", "wrong", str(moved), moved.hint
     elif ready and not supervised:
-        yield "queue", "wrong", f"{ready} ready, and no supervisor runs", START
+        yield "queue", "wrong", f"{ready} ready, but no supervisor is running", START
     elif PAUSED in fleet.store.config.all():
-        yield "queue", "warning", f"paused since {fleet.store.config.all()[PAUSED]}", "`fleet resume` goes on."
+        yield "queue", "warning", f"paused since {fleet.store.config.all()[PAUSED]}", "run `fleet resume` to continue"
     else:
         yield "queue", "ok", f"{ready} ready", ""
 
@@ -128,7 +128,7 @@ def _given_back(fleet: Fleet) -> Iterator[Found]:
         groups.setdefault(task.reason, []).append(task.id)
     for reason, ids in groups.items():
         is_wrong = NOT_INSTALLED in reason
-        remedy = INSTALL if is_wrong else "fleet tries again by itself; `fleet log` shows each try."
+        remedy = INSTALL if is_wrong else "wait: fleet tries again automatically, and `fleet log` shows each try"
         yield "waiting", "wrong" if is_wrong else "warning", f"{_some(ids)}: {reason}", remedy
 
 
@@ -187,7 +187,7 @@ def _guarded(name: str, part: Callable[[], Iterator[Check]]) -> Iterator[Check]:
     except FleetError as error:
         yield Check(name, WRONG, str(error), error.hint)
     except OSError as error:
-        yield Check(name, WRONG, f"cannot be looked at: {error}", "look at the modes of the home's files.")
+        yield Check(name, WRONG, f"cannot be checked: {error}", "check the modes of the home's files")
 
 
 def _made(found: Iterator[tuple[str, str, str, str]]) -> Iterator[Check]:
@@ -204,9 +204,9 @@ def _home(home: Home) -> Iterator[Check]:
     elsewhere = [] if home.names_queue(os.environ) and not os.path.lexists(home.database) else [home.database]
     for path in (*elsewhere, home.settings, home.tasks, home.logging, home.bin):
         if not os.path.lexists(path):
-            yield Check("home", WARNING, f"{path} is missing", "`fleet init` mends the home.")
+            yield Check("home", WARNING, f"{path} is missing", "run `fleet init` to repair the home")
         elif not os.path.exists(path):  # noqa: PTH110
-            yield Check("home", WARNING, f"{path} is a link that leads nowhere", "mount its disk, or put it right.")
+            yield Check("home", WARNING, f"{path} is a dangling link", "mount its disk or repair the link")
         elif os.stat(path, follow_symlinks=True).st_mode & 0o077:  # noqa: PTH116
             yield Check("home", WARNING, f"{path} can be used by others", _chmod("go-rwx", path))
     try:
@@ -214,32 +214,32 @@ def _home(home: Home) -> Iterator[Check]:
     except HomeRefused as error:
         yield Check("file system", WRONG, str(error), error.hint)
     else:
-        yield Check("file system", OK, "one that SQLite can be trusted with")
+        yield Check("file system", OK, "safe for SQLite")
 
 
 def _settings(home: Home, cwd: str) -> Iterator[Check]:
     report = validate(home, cwd=cwd, env=os.environ)
     for problem in report.problems:
-        yield Check("settings", WRONG, problem.message, problem.hint or "`fleet config edit` opens the file.")
+        yield Check("settings", WRONG, problem.message, problem.hint or "run `fleet config edit` to open the file")
     for note in report.notes:
-        yield Check("settings", WARNING, note, "`fleet config --show-origin` tells where each value comes from.")
+        yield Check("settings", WARNING, note, "run `fleet config --show-origin` to see where each value comes from")
     if not report.problems:
-        yield Check("settings", OK, ", ".join(report.files) or "no file: the defaults hold")
+        yield Check("settings", OK, ", ".join(report.files) or "no file: the defaults apply")
 
 
 def _machine(home: Home) -> Iterator[Check]:
     floors = load(home, env={}, lenient=True).supervisor
     if lack := lack_of_room(home.root, home.tasks, home.worktrees):
-        yield Check("disk", WRONG, lack, "make room or mount it for writing; until then nothing is started.")
+        yield Check("disk", WRONG, lack, "free some space or mount it for writing; fleet starts nothing until then")
     for name, free, least, key in (
         ("disk", free_disk_mb(home.root), floors.min_free_disk_mb, "min_free_disk_mb"),
         ("memory", free_memory_mb(), floors.min_free_memory_mb, "min_free_memory_mb"),
     ):
         if free is None:
-            yield Check(name, OK, "this system does not tell how much is free")
+            yield Check(name, OK, "this system does not report free space")
         elif free < least:
-            remedy = f"make room, or lower supervisor.{key}; until then nothing is started."
-            yield Check(name, WRONG, f"{free:.0f} MB are free, {least} are the least", remedy)
+            remedy = f"free some space or lower supervisor.{key}; fleet starts nothing until then"
+            yield Check(name, WRONG, f"{free:.0f} MB are free; the minimum is {least}", remedy)
         else:
             yield Check(name, OK, f"{free:.0f} MB are free")
 
@@ -249,7 +249,7 @@ def _git() -> Iterator[Check]:
     if found:
         yield Check("git", OK, found)
     else:
-        yield Check("git", WRONG, "there is no git on PATH", "install git.")
+        yield Check("git", WRONG, "git is not on PATH", "install git")
 
 
 def _tmux() -> Iterator[Check]:
@@ -257,7 +257,7 @@ def _tmux() -> Iterator[Check]:
     if found:
         yield Check("tmux", OK, found)
     else:
-        yield Check("tmux", WARNING, "there is no tmux on PATH: agents run headless", "install tmux for terminals.")
+        yield Check("tmux", WARNING, "tmux is not on PATH: agents run headless", "install tmux for terminals")
 
 
 def _coders(home: Home) -> Iterator[Check]:
@@ -270,14 +270,14 @@ def _coders(home: Home) -> Iterator[Check]:
         if not fault:
             yield Check("coder", OK, name)
         else:
-            remedy = "install it, or choose another: `fleet config set coder=…`; its tasks wait until then."
+            remedy = "install it, or choose another coder with `fleet config set coder=…`; its tasks wait until then"
             yield Check("coder", WRONG if needed else WARNING, fault, remedy)
 
 
 def _prices() -> Iterator[Check]:
     today = datetime.now(UTC).date()
     is_old = (today - price_table.made_on()).days >= price_table.OLD_DAYS
-    remedy = "update fleet, or set [prices]." if is_old else ""
+    remedy = "update fleet, or set [prices]" if is_old else ""
     yield Check("prices", WARNING if is_old else OK, price_table.described(today), remedy)
 
 
@@ -287,7 +287,7 @@ def _tasks(home: Home) -> Iterator[Check]:
 
 
 def _chmod(mode: str, path: str) -> str:
-    return f"`chmod {mode} {quoted(path)}`."
+    return f"run `chmod {mode} {quoted(path)}`"
 
 
 def _database(home: Home) -> Iterator[tuple[str, str, str, str]]:

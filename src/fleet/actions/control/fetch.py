@@ -53,7 +53,7 @@ class Part(NamedTuple):
 def last_events(fleet: Fleet, run: Run) -> Part:
     """Return the last events of a run on another host: from its supervisor, else from the stored copy."""
     host = host_of(fleet, run.owner)
-    why = "it does not listen ([host] listen)" if host is not None else "nobody knows its host"
+    why = "it does not listen ([host] listen)" if host is not None else "its host is unknown"
     if host is not None and host.address:
         try:
             return Part(ask(host.address, hosts_key(fleet.store), run.id))
@@ -75,7 +75,9 @@ def elsewhere_events(fleet: Fleet, task_id: str, what: str) -> str | None:
         return None
     if what != "events":
         name = name_of(fleet, runs[-1].owner)
-        raise FleetError(f"the {what} of {task_id} lies on host {name}", hint=f"`fleet task {task_id} {what}` there.")
+        raise FleetError(
+            f"the {what} of {task_id} is on host {name}", hint=f"run `fleet task {task_id} {what}` on that host"
+        )
     return last_events(fleet, runs[-1]).data.decode("utf-8", "replace")
 
 
@@ -118,13 +120,11 @@ def workspace_here(fleet: Fleet, task: Task) -> Workspace | None:
     tip = mirror.bring(fleet.home, repository, space.remote, space.branch)
     if tip is None:
         raise FleetError(
-            f"branch {space.branch} is not at {shown(space.remote)} yet: {name_of(fleet, space.host)} works on it",
-            hint=f"`fleet logs {task.id}` shows what it does.",
+            f"branch {space.branch} is not on {shown(space.remote)} yet: host {name_of(fleet, space.host)} works on it",
+            hint=f"run `fleet logs {task.id}` to show what it does",
         )
     if View(fleet.home, repository).resolve(space.base_commit) == [None]:
-        raise FleetError(
-            f"commit {space.base_commit[:12]}, at which it began, is not here", hint="`git fetch` brings it."
-        )
+        raise FleetError(f"its base commit {space.base_commit[:12]} is not here", hint="run `git fetch` to get it")
     mirror.catch_up(fleet.home, repository, space.branch, tip, space.base_commit)
     gone = space.removed_at or fleet.store.now()
     return space.replace(repo=repository.top, common=repository.common, path="", removing_at=gone, removed_at=gone)

@@ -12,6 +12,7 @@ from fleet.settings.keys import HOME, Permissions
 from fleet.settings.load import load
 from fleet.settings.queue import BEADS, POSTGRES, SQLITE, kind_of
 
+CREATED_DATABASE = "created the database"
 NAMES = {SQLITE: "the home itself", BEADS: "beads", POSTGRES: "PostgreSQL"}
 
 
@@ -72,9 +73,9 @@ def _make(home: Home) -> list[str]:
     refuse_foreign(home)
     changes = []
     if home.make():
-        changes.append("made its folders, private to you")
+        changes.append("created its folders, private to you")
     if not home.exists:
-        changes.append("made the database")
+        changes.append(CREATED_DATABASE)
     with open_fleet(home, make=True):  # also repairs a file left by a killed process
         pass
     if create(home.settings, HOME):

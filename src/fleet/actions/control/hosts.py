@@ -131,11 +131,11 @@ def forget(fleet: Fleet, name: str, *, caller: Caller | None = None) -> Host:
         found = _meant(hosts(fleet), name)
         if found.held:
             several = f"{', '.join(found.held[:5])}{' …' if len(found.held) > 5 else ''}"
-            hint = "its claims expire by themselves once it is gone; then other hosts take them."
+            hint = "wait until its claims expire; then other hosts take them"
             raise IllegalMove(f"host {name} still holds {several}", hint=hint)
         if found.state != HostState.GONE:
-            hint = "end its supervisor first: `fleet run stop` there."
-            raise IllegalMove(f"host {name} is at work, and would be back at once", hint=hint)
+            hint = "run `fleet run stop` on that host first"
+            raise IllegalMove(f"host {name} is running and would register again at once", hint=hint)
         fleet.store.hosts.forget(found.host.id)
     return found.host
 
@@ -174,10 +174,10 @@ def _meant(known: Sequence[HostView], name: str) -> HostView:
     found = [seen for seen in known if seen.host.id == name] or [seen for seen in known if seen.host.name == name]
     if len(found) > 1:
         several = ", ".join(seen.host.id for seen in found)
-        raise UsageError(f"{len(found)} hosts are called {name!r}", hint=f"say which by its id: {several}.")
+        raise UsageError(f"{len(found)} hosts are called {name!r}", hint=f"pass the id of one: {several}")
     if not found:
         names = sorted({seen.host.name for seen in known})
         close = closest(name, names, most=5) or names[:5]
         hint = f"there are: {', '.join(close)}{' …' if len(names) > len(close) else ''}" if names else ""
-        raise UsageError(f"no host {name!r}", hint=hint or "`fleet run` makes this machine one.")
+        raise UsageError(f"no host {name!r}", hint=hint or "run `fleet run` to register this machine as a host")
     return found[0]

@@ -110,7 +110,7 @@ def _opened(home: Home, report: StartReport) -> Fleet:
             return open_fleet(home, migrate=True)
         except StoreAway as error:
             if not told:
-                log.warning("%s; it is waited for", error)
+                log.warning("%s; waiting for it", error)
                 report.waits(error)
                 told = True
         time.sleep(AGAIN_SECONDS)

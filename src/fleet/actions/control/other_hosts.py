@@ -77,4 +77,4 @@ def refuse_elsewhere(fleet: Fleet, run: Run | None, doing: str) -> None:
     """Raise FleetError if a run's agent is on another host and only that host can do this."""
     if run is not None and is_elsewhere(fleet, run.owner):
         name = name_of(fleet, run.owner)
-        raise FleetError(f"its agent is on host {name}", hint=f"`fleet {doing} {run.task_id}` there.")
+        raise FleetError(f"its agent is on host {name}", hint=f"run `fleet {doing} {run.task_id}` on that host")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 #: The maximum number of tasks examined, and of reasons reported.
 MOST_TASKS, MOST_REASONS = 1000, 5
-_NO_WORDS = "nobody can offer what is no list of words: see `fleet.requires` in the metadata"
+_NO_WORDS = "no host can offer this: `fleet.requires` in the metadata is not a list of words"
 
 
 class Outlook(NamedTuple):
@@ -99,7 +99,7 @@ def _reasons(fleet: Fleet) -> list[str]:
     if not is_served and any(each.takes_work for each in known):
         found = ["paused"] if seen.paused else []  # other hosts do the work and know their own reasons
     else:
-        found = [] if is_served else ["no supervisor runs; `fleet run start` starts one"]
+        found = [] if is_served else ["no supervisor is running; run `fleet run start`"]
         found += admit(settings, seen.replace(closed=[_drained(each) for each in known if _is_closed(each)])).reasons
     if others := passed_over(fleet):
         found.append(
@@ -114,7 +114,7 @@ def _is_closed(seen: HostView) -> bool:
 
 
 def _drained(seen: HostView) -> str:
-    return f"this host, {seen.host.name}, is drained; `fleet hosts undrain {seen.host.name}` has it take tasks again"
+    return f"this host, {seen.host.name}, is drained; run `fleet hosts undrain {seen.host.name}` to let it take tasks"
 
 
 def unmet(fleet: Fleet, known: Sequence[HostView]) -> list[str]:
@@ -139,7 +139,7 @@ def why_not(requires: str, known: Sequence[HostView]) -> str:
     if len(able) == 1:
         return f"host {_standing(able[0])}"
     if able:
-        return f"no host that is here offers {plain(words)}: {', '.join(_standing(each) for each in able[:3])}"
+        return f"no reachable host offers {plain(words)}: {', '.join(_standing(each) for each in able[:3])}"
     return _nobody(words, known)
 
 
@@ -148,7 +148,7 @@ def _nobody(words: Sequence[str], known: Sequence[HostView]) -> str:
     for word in words:
         if word.startswith(PIN) and not any(word in each.host.offers for each in known):
             name = named(word, ()).removeprefix(PIN)
-            return f"no host is known where it was made, on {name}" if is_of_home(word) else f"no host is called {name}"
+            return f"the host that created it, {name}, is unknown" if is_of_home(word) else f"no host is called {name}"
     missing = [word for word in words if not any(word in each.host.offers for each in known)]
     if missing:
         return f"no host offers {plain(missing)}"
@@ -161,7 +161,7 @@ def _nobody(words: Sequence[str], known: Sequence[HostView]) -> str:
 
 def _standing(seen: HostView) -> str:
     if seen.state == HostState.GONE:
-        return f"{seen.host.name} was not seen since {seen.host.seen_at.astimezone():%Y-%m-%d %H:%M:%S}"
+        return f"{seen.host.name} was last seen at {seen.host.seen_at.astimezone():%Y-%m-%d %H:%M:%S}"
     return f"{seen.host.name} is drained"
 
 

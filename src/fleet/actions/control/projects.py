@@ -42,8 +42,8 @@ def read(top: str) -> MigratedSettings:
     """Read the old file for the repository at `top`. Raises BadInput if the file is missing or invalid."""
     path = os.path.expanduser(LEGACY_SETTINGS)  # noqa: PTH111
     if not os.path.exists(path):  # noqa: PTH110
-        hint = "leave --migrate-legacy out: `fleet init` makes a project without it."
-        raise BadInput(f"there is no {path} to migrate", hint=hint)
+        hint = "omit --migrate-legacy: `fleet init` creates a project without it"
+        raise BadInput(f"cannot migrate {path}: it does not exist", hint=hint)
     table = read_table(path)
     good: dict[Path, Any] = {}
     wrong = []
@@ -71,10 +71,10 @@ def keep(path: str) -> str:
 
 def _unused(name: str, value: Any, top: str) -> str:
     if name != "repo_root":
-        return f"not taken over: {name} has no effect in fleet"
+        return f"not imported: {name} has no effect in fleet"
     said = os.path.realpath(os.path.expanduser(str(value)))  # noqa: PTH111
     other = "" if said == os.path.realpath(top) else f"; it named another repository, {value}"
-    return f"not taken over: repo_root, since a project is the repository you are in{other}"
+    return f"not imported: repo_root, because the project is the current repository{other}"
 
 
 def _adapt(values: dict[Path, Any]) -> list[str]:
@@ -102,6 +102,8 @@ def _adapt(values: dict[Path, Any]) -> list[str]:
 LARGEST_TEXT = 1 << 20
 COMMANDS: Path = ("setup", "commands")
 FILES: Path = ("setup", "credential_files")
+#: Beginning of a note on a command that is not trusted.
+UNTRUSTED = "not trusted"
 
 
 class Asked(NamedTuple):
@@ -143,7 +145,7 @@ def init_project(
     refuse_agents(caller, "make a project")
     repository, path = find_repository(top), _place(top)
     if File(path).parent.is_symlink():
-        raise FleetError(f"{File(path).parent} is a link", hint="make it a directory of the repository.")
+        raise FleetError(f"{File(path).parent} is a link", hint="replace it with a directory of the repository")
     taken = read(top) if migrate else MigratedSettings({}, [], "")
     found = project_files(top, fleet.home)
     named, kind = kind, kind or detect(lambda name: File(top, name).exists())
@@ -153,8 +155,8 @@ def init_project(
     if check and not is_new:
         notes.append("the verify command was not put into it: `fleet config set --project verify.command=…` does")
     if named and not is_new:
-        anew = f": `fleet init --type {named} --force` writes it anew" if found[:1] == [path] else ""
-        notes.append(f"nothing for a {named} project was put into it{anew}")
+        rewrite = f": `fleet init --type {named} --force` rewrites it" if found[:1] == [path] else ""
+        notes.append(f"nothing for a {named} project was added to it{rewrite}")
     if taken.path:
         notes.append(f"{taken.path} is kept as {keep(taken.path)}")
     changes, untrusted = _trust(fleet, repository, top, by if made.is_ours else "")
@@ -196,7 +198,7 @@ def _trust(fleet: Fleet, repository: Repository, top: str, by: str) -> tuple[lis
         trust.keep_trusted(fleet.store, repository, lines, by=by)
         trust.settings_in(fleet.home, fleet.store, top, {})  # records the trust, and takes the warning back
         return [f"trusted {line}" for line in lines], notes
-    return [], [*(f"not trusted: {line}" for line in lines), *notes]
+    return [], [*(f"{UNTRUSTED}: {line}" for line in lines), *notes]
 
 
 def _left(top: str, kind: str, path: str, taken: MigratedSettings) -> MadeProject:
@@ -207,11 +209,11 @@ def _left(top: str, kind: str, path: str, taken: MigratedSettings) -> MadeProjec
     name = os.path.relpath(path, top)
     wanted = {key: value for key, value in taken.values.items() if key not in checked.values}
     kept = [dotted(key) for key, value in taken.values.items() if checked.values.get(key, value) != value]
-    notes = [f"{key} stays as {name} has it" for key in kept]
+    notes = [f"{key} keeps its value in {name}" for key in kept]
     if not wanted:
-        return MadeProject(top, kind, [], [f"{name} is there already, and read as it is", *notes], False)
+        return MadeProject(top, kind, [], [f"{name} already exists and is used unchanged", *notes], False)
     save(path, PROJECT, wanted)
-    return MadeProject(top, kind, [f"put into {name}: {_names(wanted)}"], notes, False)
+    return MadeProject(top, kind, [f"added to {name}: {_names(wanted)}"], notes, False)
 
 
 def _written(

@@ -48,7 +48,7 @@ class QueueMoveReport(NamedTuple):
     def remark(self) -> str:
         """Return what the caller still has to do. Return "" if nothing."""
         if self.done and os.environ.get("FLEET_QUEUE"):
-            return "FLEET_QUEUE in your environment still says where they were: unset it"
+            return "FLEET_QUEUE in your environment still names the old queue: unset it"
         return ""
 
     def view(self) -> dict[str, Any]:
@@ -89,12 +89,16 @@ def migrate(
 
 def _refuse_places(home: Home, source: str, target: str, kinds: tuple[str, str]) -> None:
     if source == target or (kinds[0] == kinds[1] != POSTGRES):
-        raise BadInput(f"the tasks are in {kinds[0]} already", hint="name another kind: sqlite, beads, postgresql://…")
+        raise BadInput(f"the tasks are already in {kinds[0]}", hint="pass another kind: sqlite, beads, postgresql://…")
     now = chosen(home, os.environ)
     if now.kind != kinds[0] or (now.kind == POSTGRES and now.url != source):
         if now.kind == kinds[1] and (now.kind != POSTGRES or now.url == target):
-            raise BadInput(f"this home's tasks are in {kinds[1]} already", hint="`fleet queue` shows where they are.")
-        raise BadInput(f"this home's tasks are not in {kinds[0]} but in {now.kind}", hint="move them from there.")
+            raise BadInput(
+                f"this home's tasks are already in {kinds[1]}", hint="run `fleet queue` to show where they are"
+            )
+        raise BadInput(
+            f"this home's tasks are not in {kinds[0]} but in {now.kind}", hint="pass the current kind as the source"
+        )
 
 
 @contextmanager
@@ -104,8 +108,8 @@ def _unsupervised(home: Home) -> Iterator[None]:
     try:
         single.take()
     except SupervisorRunning as error:
-        hint = "`fleet run stop --stop-agents`, then move the queue."
-        raise IllegalMove("a supervisor runs here", hint=hint) from error
+        hint = "run `fleet run stop --stop-agents`, then move the queue"
+        raise IllegalMove("cannot move the queue: a supervisor is running", hint=hint) from error
     try:
         yield
     finally:
@@ -179,8 +183,8 @@ def _go_over(home: Home, kinds: tuple[str, str], source: str, target: str) -> Qu
 
 
 def _moved_elsewhere(kind: str) -> IllegalMove:
-    hint = "name the place that it was moved to; `fleet init --home --queue …` has this home use another queue."
-    return IllegalMove(f"what was in {kind} was moved, and not there", hint=hint)
+    hint = "pass the new place as the target, or run `fleet init --home --queue …` to use another queue"
+    return IllegalMove(f"the tasks of {kind} were already moved elsewhere", hint=hint)
 
 
 def _settle_in(home: Home, here: SqlConnection, kinds: tuple[str, str]) -> None:
@@ -208,8 +212,8 @@ def _room(home: Home, kinds: tuple[str, str], into: str, name: str, there: Fleet
             if transfer.state_of(connection).get("of") == name or transfer.is_empty(connection):
                 return ""
             raise IllegalMove(
-                f"there are tasks in {kinds[1]} already, which are not these",
-                hint="export them (`fleet bd export`), or name an empty place.",
+                f"{kinds[1]} already contains other tasks",
+                hint="export them with `fleet bd export`, or pass an empty place",
             )
         if kinds[1] == POSTGRES:
             transfer.set_aside(connection, stamp)
@@ -241,14 +245,14 @@ def _refuse_busy(fleet: Fleet) -> None:
     live = fleet.store.runs.live()
     if live:
         raise IllegalMove(
-            f"{len(live)} agents are at work, the first on {live[0].task_id}",
-            hint="wait for them, or stop them: `fleet run stop --stop-agents` on every host.",
+            f"{len(live)} agents are running, the first on {live[0].task_id}",
+            hint="wait for them, or run `fleet run stop --stop-agents` on every host",
         )
     others = [each.host.name for each in hosts(fleet) if not each.is_this and each.state != HostState.GONE]
     if others:
         raise IllegalMove(
             f"other hosts have this queue open: {', '.join(others[:5])}",
-            hint="`fleet run stop --stop-agents` there; one that died is gone when its claims are.",
+            hint="run `fleet run stop --stop-agents` there; a dead host disappears when its claims expire",
         )
 
 
@@ -262,6 +266,6 @@ def _compare(before: dict[str, Contents], after: dict[str, Contents], names: tup
     for name in names:
         if before[name] != after[name]:
             raise StoreFault(
-                f"{name} did not arrive whole: {before[name].rows} rows went, {after[name].rows} came, or others",
-                hint="nothing was switched; call it again, and report it if it stays so.",
+                f"{name} was not copied completely: {before[name].rows} rows sent, {after[name].rows} received",
+                hint="run the command again, and report the error if it stays; nothing was switched",
             )

@@ -54,7 +54,7 @@ def newest_log(home: Home) -> HomeFile:
         places = [HomeFile(home.logging, name) for name in names]
         return max(places, key=lambda place: (os.stat(str(place)).st_mtime_ns, place))
     except (OSError, ValueError):
-        raise FleetError("there is no log yet", hint="the supervisor writes it: `fleet run start`.") from None
+        raise FleetError("no log exists yet", hint="run `fleet run start`: the supervisor writes the log") from None
 
 
 def text_of(place: HomeFile, *, lines: int | None = None) -> Iterator[str]:
@@ -64,7 +64,7 @@ def text_of(place: HomeFile, *, lines: int | None = None) -> Iterator[str]:
     """
     file = _open(place)
     if file is None:
-        raise FleetError(f"there is no {place} yet")
+        raise FleetError(f"{place} does not exist yet")
     try:
         _seek(file, lines)
         yield from _rest(file)
@@ -106,7 +106,7 @@ def _open(place: HomeFile) -> int | None:
     except FileNotFoundError:
         return None
     except NotPlain as error:
-        raise FleetError(f"{place} is not a plain file", hint="look at it yourself before you trust it.") from error
+        raise FleetError(f"{place} is not a plain file", hint="inspect it yourself before you trust it") from error
     except OSError as error:
         raise FleetError(f"cannot read {place}: {error.strerror}") from error
 

@@ -67,7 +67,7 @@ def restore(home: Home, path: str, *, tell: Tell, caller: Caller | None = None) 
         shutil.rmtree(work)
         return restored
     except (OSError, tarfile.TarError) as error:
-        hint = "nothing that was here is lost; run the same command again."
+        hint = "run the same command again; nothing was lost"
         raise FleetError(f"cannot restore {path}: {getattr(error, 'strerror', '') or error}", hint=hint) from error
     finally:
         single.release()
@@ -126,7 +126,9 @@ class _Restoring:
                     continue
                 draft, place = f"{self._work}/draft", home.member(name)
                 if home.has_link_above(place):
-                    raise BadInput(f"a link is in the way of {place}", hint="remove the link, then restore again.")
+                    raise BadInput(
+                        f"cannot restore {place}: a link is in the way", hint="remove the link, then restore again"
+                    )
                 make_private(os.path.dirname(place))  # noqa: PTH120
                 _write(tar, member, draft)
                 if not os.path.lexists(place):

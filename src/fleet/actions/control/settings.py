@@ -76,7 +76,9 @@ def raw(home: Home) -> bytes:
     home.require()
     data = read_bytes(home.settings)
     if data is None:
-        raise BadInput(f"there is no {home.settings}", hint="`fleet init` writes it, every key explained.")
+        raise BadInput(
+            f"{home.settings} does not exist", hint="run `fleet init` to write it with an explanation of each key"
+        )
     return data
 
 
@@ -159,7 +161,7 @@ def place_to_write(home: Home, *, cwd: str, project: bool) -> SettingsFile:
         return SettingsFile(home.settings, HOME)
     folder = find_project(cwd, home)
     if folder is None:
-        hint = "go into a git repository, or leave --project out to change runtime.toml."
+        hint = "go into a git repository, or omit --project to change runtime.toml"
         raise BadInput(f"{cwd} is not inside a project", hint=hint)
     # Change the existing file: a new .fleet beside an .aifleet would hide all of the latter's settings.
     found = project_files(folder, home) or [str(File(folder, PROJECT_FILES[0]))]
@@ -178,10 +180,10 @@ def _refuse_change(home: Home, place: SettingsFile, changes: Mapping[Path, Any])
     if skips and place.scope == PROJECT:
         raise BadInput(
             "a project file cannot raise permissions",
-            hint="`fleet init --permissions skip` in your home explains it and records that you agree.",
+            hint="run `fleet init --permissions skip` in your home to read about the risk and record your consent",
         )
     if skips and ("consent", "skip_permissions_at") not in said:
-        hint = "`fleet init --permissions skip` explains it and records that you agree."
+        hint = "run `fleet init --permissions skip` to read about the risk and record your consent"
         raise BadInput("permissions = skip needs your recorded consent first", hint=hint)
 
 

@@ -99,7 +99,7 @@ def start_early(home: Home) -> StartingSupervisor | None:
 
 START_PATIENCE = 60.0
 STOP_PATIENCE = 60.0
-WAITING_HINT = "it starts work when the database can be used; `fleet run stop` ends it"
+WAITING_HINT = "wait until the database is available, or run `fleet run stop`"
 
 
 def status(home: Home) -> dict[str, Any]:
@@ -175,7 +175,9 @@ def start(
 
 
 def _runs_already(note: dict[str, Any]) -> SupervisorRunning:
-    return SupervisorRunning(f"a supervisor runs here already: pid {note.get('pid')}", hint="run `fleet run restart`")
+    return SupervisorRunning(
+        f"a supervisor is already running here: pid {note.get('pid')}", hint="run `fleet run restart`"
+    )
 
 
 def _not_started(home: Home) -> FleetError:
@@ -228,7 +230,7 @@ def stop(home: Home, *, stop_agents: bool = False) -> bool:
     deadline = time.monotonic() + STOP_PATIENCE
     while holder(home) is not None:
         if time.monotonic() > deadline:
-            raise FleetError(f"the supervisor (pid {note['pid']}) does not end", hint="look at `fleet log`.")
+            raise FleetError(f"the supervisor (pid {note['pid']}) does not stop", hint="run `fleet log` to see why")
         time.sleep(0.02)
     return True
 
@@ -260,7 +262,7 @@ def _is_for_others(home: Home) -> bool:
 def _place(listen: str) -> str:
     host, _, port = listen.rpartition(":")
     if listen and not (host and port.isascii() and port.isdigit() and int(port) < 2**16):
-        raise BadInput(f"{listen!r} is no address and port", hint="say it like 10.0.0.7:7717.")
+        raise BadInput(f"{listen!r} is not ADDRESS:PORT", hint="pass an address and a port, such as 10.0.0.7:7717")
     return listen
 
 

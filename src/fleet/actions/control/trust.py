@@ -123,8 +123,8 @@ def refuse_unexpected(found: TrustStatus, expected: str) -> None:
     """Raise FleetError unless this is the digest of what would be trusted, as printed by `fleet trust --show`."""
     if found.mark != expected.strip().lower():
         raise FleetError(
-            f"what would be trusted has the digest {found.mark}, not {expected}",
-            hint="`fleet trust --show` shows it; look at what changed before you expect the new digest.",
+            f"the digest is {found.mark}, not the expected {expected}",
+            hint="run `fleet trust --show` and inspect the changes before you pass the new digest",
         )
 
 

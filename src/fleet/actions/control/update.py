@@ -19,7 +19,7 @@ PIP, PIPX, UV, UV_TOOL = "pip", "pipx", "uv", "uv tool"
 SCRIPTS = {"fleet": "fleet.__main__:main", "flt": "fleet.__main__:main"}
 PACKAGE = File(__file__).resolve().parents[2]
 INSTALLING_SECONDS = 900.0
-HINT = "install it again from a clone, e.g. `uv tool install '.[mcp]'`."
+HINT = "install it again from a clone, e.g. `uv tool install '.[mcp]'`"
 _WANTED = re.compile(r"""([\w.-]+).*;\s*extra\s*==\s*['"]([\w.-]+)['"]\s*\Z""", re.DOTALL)
 
 
@@ -53,15 +53,15 @@ def why_foreign(found: Distribution, made: Installation) -> str:
     """Return why this distribution is not the running fleet. Return "" if it is."""
     scripts = {each.name: each.value for each in found.entry_points if each.group == "console_scripts"}
     if scripts != SCRIPTS:
-        return f"the commands of the distribution {NAME} are not fleet's"
+        return f"the commands of the distribution {NAME} do not belong to fleet"
     if made.is_editable:
         is_running = PACKAGE.is_relative_to(File(made.clone).resolve())
     else:
         is_running = File(str(found.locate_file("fleet"))).resolve() == PACKAGE
     if not is_running:
-        return f"the distribution {NAME} is not what runs, which is in {PACKAGE}"
+        return f"the running fleet is in {PACKAGE}, not in the distribution {NAME}"
     if made.by in (PIPX, UV_TOOL) and not File(sys.prefix).name.startswith(NAME):
-        return f"fleet is a part of the {made.by} environment {sys.prefix}, which is another program's"
+        return f"fleet is a part of the {made.by} environment {sys.prefix}of another program"
     return ""
 
 
@@ -86,7 +86,7 @@ def judge(origin: str, installer: str, in_prefix: list[str]) -> Installation:
         return Installation(by, source=f"{vcs['vcs']}+{url}{f'@{at}' if at else ''}")
     if direct:
         raise FleetError(
-            f"cannot update: fleet was installed from the file {url}", hint=f"install a newer one by {by}."
+            f"cannot update: fleet was installed from the file {url}", hint=f"install a newer one with {by}"
         )
     return Installation(by)
 
@@ -111,7 +111,7 @@ def run(argvs: list[list[str]]) -> str:
     for argv in argvs:
         program = shutil.which(argv[0])
         if program is None:
-            raise FleetError(f"cannot update: {argv[0]} is not on PATH", hint=f"put {argv[0]} on PATH.")
+            raise FleetError(f"cannot update: {argv[0]} is not on PATH", hint=f"put {argv[0]} on PATH")
         try:
             # Not in the user's directory: its files could be settings of an installer.
             done = subprocess.run(
@@ -124,7 +124,7 @@ def run(argvs: list[list[str]]) -> str:
     asking = [sys.executable, "-P", "-m", "fleet", "--version"]
     said = subprocess.run(asking, cwd=sys.prefix, capture_output=True, text=True, errors="replace", check=False)
     if said.returncode:
-        raise FleetError("the fleet that was installed does not start", hint=HINT)
+        raise FleetError("the installed fleet does not start", hint=HINT)
     return said.stdout.strip().removeprefix("fleet").strip()
 
 

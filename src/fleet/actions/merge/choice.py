@@ -11,7 +11,7 @@ from fleet.core.errors import FleetError, UsageError
 from fleet.core.filter import Filter
 from fleet.core.finding import Finding
 from fleet.core.record import Record
-from fleet.core.task import MERGED, Status
+from fleet.core.task import ALREADY_MERGED, MERGED, Status
 from fleet.git.commits import is_ancestor, tree_of
 from fleet.git.diffs import changed_rules
 from fleet.git.repository import Repository, find_repository
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 AT_ONCE = 4
 #: The end of the reason against a branch that changes the rules.
-JUDGES = "which says how work is judged"
+JUDGES = "which decides how work is judged"
 MOST = 1000
 
 
@@ -76,7 +76,7 @@ def choose(fleet: Fleet, names: Iterable[str], scope: NameScope) -> Chosen:
 def items_of(fleet: Fleet, task_ids: Sequence[str]) -> list[Task]:
     """Return the tasks, oldest first. Raises UsageError if there are too many to merge at once."""
     if len(task_ids) > MOST:
-        raise UsageError(f"{len(task_ids)} tasks are too many to merge at once", hint=f"{MOST} are the most.")
+        raise UsageError(f"{len(task_ids)} tasks are too many to merge at once", hint=f"pass at most {MOST}")
     return fleet.store.tasks.find(Filter(ids=tuple(task_ids)), sort="oldest")
 
 
@@ -91,10 +91,12 @@ def repository_of(fleet: Fleet, tasks: Sequence[Task]) -> Repository:
             repository = find_repository(task.repo)
             found.setdefault(repository.common, repository)
     if not found:
-        raise FleetError("none of these tasks has a branch", hint="`fleet list --all` shows those that have one.")
+        raise FleetError(
+            "none of these tasks has a branch", hint="run `fleet list --all` to show the tasks with branches"
+        )
     if len(found) > 1:
         tops = ", ".join(sorted(each.top for each in found.values()))
-        raise UsageError(f"these tasks are of several repositories: {tops}", hint="name those of one.")
+        raise UsageError(f"the tasks belong to several repositories: {tops}", hint="pass names of one repository")
     return next(iter(found.values()))
 
 
@@ -161,16 +163,16 @@ def _batch(fleet: Fleet, name: str, scope: NameScope) -> list[str]:
 def _against(view: View, item: MergeItem, onto: str, live: Collection[str]) -> str:
     task = item.task
     if task.id in live or task.is_supervised:
-        return "its agent is at work"
+        return "its agent is working"
     if not task.branch:
-        return "it has no branch of its own"
+        return "it has no branch"
     if item.tip is None:
         return f"its branch {task.branch} is gone"
     if task.status != Status.CLOSED:
         return f"it is {task.status}" + (f": {task.reason}" if task.reason else "")
     told = merged_of(task)
     if told.get("tip") == item.tip and _is_in(view, told.get("commit", ""), onto):
-        return f"it is merged already, as {told['commit'][:10]}"
+        return f"{ALREADY_MERGED} as {told['commit'][:10]}"
     if task.finding not in ("", Finding.VERIFIED, Finding.UNVERIFIED):
         return f"its work is {task.finding}" + (f": {task.reason}" if task.reason else "")
     return ""
@@ -179,7 +181,7 @@ def _against(view: View, item: MergeItem, onto: str, live: Collection[str]) -> s
 def _unproven(item: MergeItem) -> str:
     """Return why the work counts as unproven. Return "" if it is verified at the branch's current commit."""
     if item.task.finding != Finding.VERIFIED:
-        return "nothing has verified its work"
+        return "its work is not verified"
     if item.receipt is None:
         return "it has no receipt"
     shown = item.receipt.told.get("pieces", {}).get("git", {})
@@ -197,7 +199,7 @@ def _uncommitted(fleet: Fleet, item: MergeItem) -> str:
         clean = item.tip is not None and work.tree() == tree_of(work.view, item.tip)
     except (FleetError, OSError) as error:
         return f"its worktree cannot be read: {error}"
-    return "" if clean else f"its worktree {item.space.path} holds changes that are not committed"
+    return "" if clean else f"its worktree {item.space.path} has uncommitted changes"
 
 
 def _is_in(view: View, commit: str, onto: str) -> bool:

@@ -118,13 +118,13 @@ def hand_over(fleet: Fleet, view: View, item: MergeItem, files: Sequence[str], *
     try:
         made = create.create(fleet, view.repository.top, [wish], terms, TaskCreator(origin=MERGE, by=by)).tasks[0]
     except FleetError as error:
-        return f"no agent could be asked to resolve it: {error}"
+        return f"cannot ask an agent to resolve it: {error}"
     with fleet.store.atomic():
         task = fleet.store.tasks.get(made.id)
         note = {"task": item.task.id, "tip": item.tip}
         title = f"resolve the conflict of {item.task.branch}"
         fleet.store.tasks.save(task.replace(title=title, metadata=dict(task.metadata) | {RESOLVES: note}))
-    return f"{made.id} is to resolve it, on branch {made.branch}"
+    return f"{made.id} will resolve it on branch {made.branch}"
 
 
 def _known(fleet: Fleet, item: MergeItem) -> Task | None:

@@ -11,6 +11,7 @@ from fleet.actions.merge.records import finish_all, queue_key, record
 from fleet.core.errors import FleetError
 from fleet.core.ids import new_uuid
 from fleet.core.record import Record
+from fleet.core.task import ALREADY_MERGED
 from fleet.git.commits import FLEET, commits_between, identity, is_ancestor
 from fleet.git.merge.branch_move import BranchMove, TargetMoved, move, waiting_at
 from fleet.git.merge.stack import pile_up, without_bad
@@ -66,7 +67,7 @@ class LeftOutTask(Record):
 
     @property
     def is_merged_already(self) -> bool:
-        return "merged already" in self.why
+        return self.why.startswith(ALREADY_MERGED)
 
 
 class MergeResult(Record):
@@ -178,11 +179,11 @@ class Job:
             try:
                 moved = move(self._fleet.home, self._view, self._entry(onto, pile), in_use=self._in_use())
             except TargetMoved:
-                self._tell(f"{self._target} moved meanwhile: all is done anew")
+                self._tell(f"{self._target} moved in the meantime: starting again")
                 continue
             record(self._fleet, moved.entry)
             return self._more(told, pile, moved)
-        raise TargetMoved(f"{self._target} moved again and again")
+        raise TargetMoved(f"{self._target} keeps moving")
 
     def _proven(self, onto: Onto, items: list[MergeItem]) -> MergeStack:
         changes = [self._change(item, onto) for item in items]
@@ -331,5 +332,7 @@ def tip_of(view: View, target: str) -> str:
     """Return the commit of the target. Raises FleetError."""
     found = view.commit_of(f"refs/heads/{target}")
     if found is None:
-        raise FleetError(f"there is no branch {target!r} to merge into", hint="--into names another one.")
+        raise FleetError(
+            f"cannot merge into {target!r}: no such branch", hint="pass --into BRANCH to choose another target"
+        )
     return found

@@ -81,7 +81,7 @@ def merge(
 
 
 class Unproven(NamedTuple):
-    """Tasks that could be merged except that nothing has proven their work, and how a merge would verify them."""
+    """Tasks that could be merged except that their work is not verified, and how a merge would verify them."""
 
     items: list[MergeItem]
     target: str
@@ -94,7 +94,7 @@ class Unproven(NamedTuple):
 
 
 def unproven(fleet: Fleet, task_ids: Sequence[str], terms: MergeOptions, *, exact: Collection[str]) -> Unproven:
-    """Return the tasks named exactly that nothing has proven."""
+    """Return the tasks named exactly whose work is not verified."""
     tasks = items_of(fleet, task_ids)
     repository = repository_of(fleet, tasks)
     settings = settings_in(fleet.home, fleet.store, repository.top)
@@ -111,6 +111,6 @@ def target_of(repository: Repository, settings: Settings, terms: MergeOptions) -
     """Return the branch to merge into: the option, the setting, or the main checkout's branch. Raises BadInput."""
     target = terms.into or settings.merge.into or head_of(repository.common)[0] or ""
     if not target:
-        raise BadInput(f"{repository.top} is on no branch", hint="say which is meant: --into BRANCH.")
+        raise BadInput(f"{repository.top} is not on a branch", hint="pass --into BRANCH")
     check_branch(target)
     return target

@@ -48,7 +48,7 @@ class Prover:
         if lines:
             raise FleetError(
                 f"the verify command of the project file is not trusted: {lines[0].removeprefix(VERIFY)}",
-                hint="`fleet trust --show` shows it, `fleet trust` accepts it.",
+                hint="run `fleet trust --show` to show it, `fleet trust` accepts it",
             )
 
     def wanted(self, tasks: Mapping[str, Task]) -> list[VerifyRequest]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class AnotherMerge(FleetError):
     """A merge into the same branch that is still in progress."""
 
-    hint = "try again once it is over; --wait says how long to wait for it."
+    hint = "try again when it has finished, or pass --wait SECONDS"
 
 
 def queue_key(repository: Repository, target: str) -> str:
@@ -61,7 +61,7 @@ def _take(handle: int, target: str, wait: float, tell: Callable[[str], None]) ->
     if wait > 0:
         tell(f"waiting for another merge into {target} (pid {_pid(handle)})")
     if not lock_within(handle, wait):
-        raise AnotherMerge(f"another merge into {target} is under way (pid {_pid(handle)})")
+        raise AnotherMerge(f"another merge into {target} is running (pid {_pid(handle)})")
 
 
 def _pid(handle: int) -> str:

@@ -1,7 +1,7 @@
 """The text of a pull request: the task, its receipt and its cost. Pure.
 
-Text from agents and tasks is put in fences. There, an @ notifies nobody and a word before #1 closes no issue. The title
-cannot have a fence, so a zero-width space breaks such references.
+Text from agents and tasks is put in fences. There, an @ notifies no user and a word before #1 closes no issue. A
+title cannot have a fence, so a zero-width space breaks such references.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PATHS = re.compile(
     r"/(?:home|Users|root|tmp|var|private|Volumes|opt|mnt|media|srv|usr|etc|run|data|nix|s?bin|Library|work\w*)"
     r"(?:/[^\s/`'\",;:()<>|]+)*/"
 )
-CUT = "\n… (cut here: there is more)"
+CUT = "\n… (truncated)"
 
 
 def title_of(task: Task) -> str:
@@ -81,7 +81,7 @@ def fenced(text: str, longest: int) -> str:
 
 
 def quiet(text: str) -> str:
-    """Return a text that notifies nobody, closes no issue and contains no markup, for use outside of a fence."""
+    """Return a text that notifies no user, closes no issue and contains no markup, for use outside of a fence."""
     broken = CALLS.sub(lambda found: f"{found[0]}{NO_WIDTH}", text)
     return broken.replace("<", "‹").replace("://", f":{NO_WIDTH}//")
 
@@ -93,12 +93,12 @@ def _plain(text: str) -> str:
 
 def _moved(receipt: Receipt | None, commit: str) -> list[str]:
     if receipt is None:
-        return ["There is no receipt: fleet saw no run of it come to an end."]
+        return ["No receipt exists: fleet has not seen a run of the task end."]
     git = (receipt.told.get("pieces") or {}).get("git")
     tip = str(git.get("tip") or "") if isinstance(git, dict) else ""
     if tip in ("", commit):
         return []
-    return [f"The branch went on since: the receipt is of {tip[:12]}, and this is {commit[:12]}."]
+    return [f"The branch has moved since: the receipt covers {tip[:12]}, and this is {commit[:12]}."]
 
 
 def _cost(runs: Sequence[Run]) -> str:

@@ -72,7 +72,7 @@ class Gh:
             rows = [row for row in json.loads(told or "[]") if not row.get("isCrossRepository")]
             found = [OpenedRequest(int(row["number"]), str(row["url"])) for row in rows if row["headRefName"] == branch]
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise FleetError("gh did not say which pull requests there are", hint="`gh pr list` shows more.") from error
+            raise FleetError("gh did not list the pull requests", hint="run `gh pr list` to see the reason") from error
         return found[0] if found else None
 
     def open(self, words: Sequence[str], text: str) -> str:
@@ -95,11 +95,11 @@ class Gh:
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise FleetError(f"gh {words[0]} {words[1]} did not work: {error}") from error
+            raise FleetError(f"gh {words[0]} {words[1]} failed: {error}") from error
         if done.returncode:
             said = Redactor().text(done.stderr.decode(errors="replace")).strip().splitlines()
             why = said[-1] if said else f"it ended with {done.returncode}"
-            raise FleetError(f"gh {words[0]} {words[1]} failed: {why}", hint="`gh auth status` tells who is logged in.")
+            raise FleetError(f"gh {words[0]} {words[1]} failed: {why}", hint="run `gh auth status` to check the login")
         return done.stdout.decode(errors="replace")
 
 
@@ -207,17 +207,18 @@ def prepare(fleet: Fleet, key: str, wish: RequestOptions) -> Request:
     task = fleet.store.tasks.get(key)
     space = workspace_here(fleet, task)
     if space is None:
-        raise FleetError(f"{key} has no branch", hint="only tasks with a branch of their own have something to push.")
+        raise FleetError(f"{key} has no branch", hint="pass a task with its own branch")
     repository = Repository(top=space.repo, common=space.common)
     if changes := changed_repository(fleet.store, repository):
         raise FleetError(
-            f"{space.repo} is not as it was trusted: {'; '.join(changes[:3])}",
-            hint="`fleet trust` in it, once you have looked: a push obeys its settings.",
+            f"{space.repo} changed since you trusted it: {'; '.join(changes[:3])}",
+            hint="inspect the changes, then run `fleet trust` in it: a push obeys its settings",
         )
     runs, receipts = fleet.store.runs.of_task(key), fleet.store.receipts.of_task(key)
     if runs and runs[-1].is_live and not wish.draft:
         raise IllegalMove(
-            f"{key} is still at work on {space.branch}", hint=f"`fleet wait {key}`, or --draft for what there is."
+            f"{key} is still working on {space.branch}",
+            hint=f"run `fleet wait {key}`, or pass --draft to publish the current state",
         )
     view = View(fleet.home, repository)
     commit = _commit(view, space)
@@ -245,10 +246,12 @@ def _commit(view: View, space: Workspace) -> str:
     check_branch(space.branch)
     commit = view.commit_of(f"refs/heads/{space.branch}")
     if commit is None:
-        raise FleetError(f"branch {space.branch} is gone", hint="`git for-each-ref refs/fleet` shows what is kept.")
+        raise FleetError(
+            f"branch {space.branch} is gone", hint="run `git for-each-ref refs/fleet` to list the saved refs"
+        )
     if commit == space.base_commit:
         raise FleetError(
-            f"branch {space.branch} has no commit of its own", hint=f"`fleet receipt {space.task_id}` says why."
+            f"branch {space.branch} has no new commit", hint=f"run `fleet receipt {space.task_id}` to see why"
         )
     return commit
 

@@ -126,7 +126,7 @@ def find_candidates(
         named |= {task.id: task for task in found}
         named |= {} if found else {f"refs/heads/{name}": name}
     if len(named) > MOST:
-        raise UsageError(f"{len(named)} candidates at once", hint=f"{MOST} are the most.")
+        raise UsageError(f"too many candidates at once: {len(named)}", hint=f"pass at most {MOST}")
     gathering = _Gathering(fleet, directory, at_work=at_work)
     for each in named.values():
         gathering.add(each)
@@ -175,10 +175,10 @@ class _Gathering:
     def field(self) -> Field:
         """Return all candidates. Raises UsageError and FleetError."""
         if len({common for common, _ in self._made}) > 1:
-            raise UsageError("these are branches of several repositories", hint="name those of one.")
+            raise UsageError("the branches belong to several repositories", hint="pass names of one repository")
         if not self._made:
             words = "; ".join(f"{name}: {why}" for name, why in self._left_out[:5])
-            raise FleetError(f"there is nothing to look at: {words}", hint="`fleet list` shows what there is.")
+            raise FleetError(f"no candidate to compare: {words}", hint="run `fleet list` to show the agents")
         common = next(iter(self._made))[0]
         made = tuple(self._made.values())
         return Field(view=self._views[common], candidates=made, left_out=tuple(self._left_out))
@@ -186,7 +186,7 @@ class _Gathering:
     def _add_task(self, task: Task) -> None:
         space = workspace_here(self._fleet, task)
         if space is None:
-            self._left_out.append((task.branch or task.id, "it has no branch of its own"))
+            self._left_out.append((task.branch or task.id, "it has no branch"))
             return
         view = self._view(Repository(top=space.repo, common=space.common))
         tip = view.commit_of(f"refs/heads/{space.branch}")
@@ -204,8 +204,10 @@ class _Gathering:
 
 def _unfit(fleet: Fleet, task: Task) -> str:
     if any(run.task_id == task.id for run in fleet.store.runs.live()):
-        return "its agent is still at work"
-    return "its turn has not come yet" if task.status == Status.OPEN and not fleet.store.runs.of_task(task.id) else ""
+        return "its agent is still working"
+    return (
+        "its agent has not started yet" if task.status == Status.OPEN and not fleet.store.runs.of_task(task.id) else ""
+    )
 
 
 def _of_task(fleet: Fleet, view: View, task: Task, space: Workspace, tip: str) -> Candidate:
@@ -238,5 +240,5 @@ def _of_branch(view: View, branch: str, directory: str) -> Candidate:
     head = resolve_base(view.repository, view, cwd=directory)
     found = view.git("merge-base", head, tip, allow=(1,)).decode().split()
     if not found:
-        raise FleetError(f"branch {branch!r} has nothing in common with what is checked out here")
+        raise FleetError(f"branch {branch!r} has no commit in common with the checkout here")
     return Candidate(name=branch, branch=branch, tip=tip, base=found[0], size=shortstat(view, found[0], tip))

@@ -79,7 +79,7 @@ def compare(
         why = "; ".join(f"{name}: {why}" for name, why in field.left_out)
         found = ", ".join(each.name for each in field.candidates[:5])
         raise UsageError(
-            f"these are not two branches, but {found or 'none'}{f' ({why})' if why else ''}", hint="name two."
+            f"expected two branches, got {found or 'none'}{f' ({why})' if why else ''}", hint="pass two names"
         )
     changed = [diff(field.view, each.base, each.tip, names=True) for each in field.candidates]
     one, other = (ComparedBranch(each, _files(told)) for each, told in zip(field.candidates, changed, strict=True))
@@ -92,4 +92,4 @@ def _files(told: bytes) -> tuple[str, ...]:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= LARGEST else f"{text[:LARGEST]}\n(cut here: the difference is longer)\n"
+    return text if len(text) <= LARGEST else f"{text[:LARGEST]}\n(truncated: the difference is longer)\n"

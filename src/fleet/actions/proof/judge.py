@@ -95,7 +95,7 @@ def judge(
     found = JudgeChoice(task_id, name, seed, letters)
     if not over:
         agents.kill(fleet, [task_id], reason="the judge took too long")
-        return found._replace(failed=f"it did not end in {seconds:g} s")
+        return found._replace(failed=f"it did not end within {seconds:g} s")
     runs = fleet.store.runs.of_task(task_id)
     answer = _answer(fleet, runs[-1] if runs else None, letters)
     reason = fleet.store.tasks.get(task_id).reason[:LONGEST_REASON]
@@ -148,14 +148,14 @@ def _make(fleet: Fleet, coder: str, text: str, by: str) -> str:
 def _answer(fleet: Fleet, run: Run | None, letters: Mapping[str, str]) -> tuple[str, str] | str:
     """Return the choice of a judge's run, or why there is none."""
     if run is None or run.ending not in DONE:
-        return "it did not get to an end"
+        return "it did not finish"
     since = shown_here(run.started_at, fleet.store.now())
     result = TaskFolder(home_of(fleet.home, run), run.task_id).result_json(since=since)
     said = str(run.notes.get("said") or run.notes.get("text") or "")
     for text in (result.summary if result else "", said):
         if answer := answer_in(Redactor().text(text), letters):
             return answer
-    return "it did not say one letter and a reason"
+    return "it did not answer with one letter and a reason"
 
 
 def _asked(entries: Sequence[RankedCandidate]) -> str:
@@ -171,4 +171,4 @@ def _diffs(view: View, lettered: Mapping[str, RankedCandidate]) -> dict[str, str
 
 
 def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]}\n(cut here: {len(text) - most} more characters)"
+    return text if len(text) <= most else f"{text[:most]}\n(truncated: {len(text) - most} more characters)"

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 KEPT = "refs/fleet/kept/"
 #: The maximum number of refs for one name.
 MOST_NAMES = 1000
+#: Why a candidate without proof cannot be merged.
+UNPROVEN = "not verified"
 
 
 class KeptWinner(NamedTuple):
@@ -44,10 +46,10 @@ class KeptWinner(NamedTuple):
 def refusal(best: RankedCandidate | None) -> str:
     """Return why the best candidate cannot be merged. Return "" if it can."""
     if best is None:
-        return "none of them is any good"
+        return "no candidate is good enough"
     if best.finding != Finding.VERIFIED:
         return f"{best.candidate.name} is {best.finding}: {'; '.join(best.shown)}"
-    return "" if best.candidate.task else f"{best.candidate.name} is no task's branch: `git merge` takes it"
+    return "" if best.candidate.task else f"{best.candidate.name} does not belong to a task: merge it with `git merge`"
 
 
 def take(
@@ -62,14 +64,16 @@ def take(
 ) -> KeptWinner:
     """Merge the best candidate, which was just verified, and keep the tips of the others. Raises FleetError."""
     if why := refusal(best):
-        raise FleetError(f"nothing is merged: {why}", hint="`fleet merge` takes a branch that you choose.")
+        raise FleetError(f"nothing was merged: {why}", hint="run `fleet merge` to merge a branch that you choose")
     task = best.candidate.task
     assert task is not None
     if view.commit_of(f"refs/heads/{best.candidate.branch}") != best.candidate.tip:
-        raise FleetError(f"{best.candidate.branch} moved since it was looked at", hint="pick again.")
+        raise FleetError(f"{best.candidate.branch} moved since it was ranked", hint="run `fleet pick` again")
     if why := changes_rules(view, best.candidate.base, best.candidate.tip):
         name = best.candidate.name
-        raise FleetError(f"nothing is merged: {name}: {why}", hint=f"`fleet merge {name} --unverified` merges it.")
+        raise FleetError(
+            f"nothing was merged: {name}: {why}", hint=f"run `fleet merge {name} --unverified` to merge it"
+        )
     kept = keep(fleet, view, others)  # first, so that their work is safe whatever happens
     return KeptWinner(merge(fleet, [task.id], MergeOptions(), exact=[task.id], by=by, caller=caller, tell=tell), kept)
 
@@ -77,7 +81,7 @@ def take(
 def outlook(fleet: Fleet, best: RankedCandidate) -> tuple[str, str]:
     """Return the command that merges the best candidate and where to, or "" and why it cannot be merged now."""
     if best.finding != Finding.VERIFIED:
-        return "", "nothing has proven it"
+        return "", UNPROVEN
     task = best.candidate.task
     if task is None:
         return f"git merge {best.candidate.name}", ""
@@ -112,7 +116,9 @@ def _ref(name: str, tip: str, known: dict[str, str]) -> str:
     names = [name, *(f"{name}-{number}" for number in range(2, MOST_NAMES))]
     free = next((each for each in names if known.get(each, tip) == tip), None)
     if free is None:
-        raise FleetError(f"{name} was kept too often", hint="`git for-each-ref refs/fleet/kept` lists what is kept.")
+        raise FleetError(
+            f"too many saved refs of {name}", hint="run `git for-each-ref refs/fleet/kept` to list the saved refs"
+        )
     return free
 
 

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 #: The meaning of each finding, for readers who do not know the word.
 MEANING = {
-    Finding.VERIFIED: "real work, and fleet's own look at it ended well",
-    Finding.UNVERIFIED: "nothing has proven its work",
+    Finding.VERIFIED: "real work, verified by fleet",
+    Finding.UNVERIFIED: "nothing proves its work",
     Finding.NO_CHANGES: "it changed nothing",
-    Finding.FAILED_VERIFY: "fleet's own look at the work failed",
-    Finding.INCOMPLETE: "it did not get to an end",
-    Finding.FABRICATED: "it claims what did not happen",
-    Finding.OUT_OF_SCOPE: "it touched what is not its to touch",
-    Finding.INFRA_ERROR: "nobody's fault: a limit, an outage, a lost agent",
+    Finding.FAILED_VERIFY: "verification failed",
+    Finding.INCOMPLETE: "it did not finish",
+    Finding.FABRICATED: "its claims are false",
+    Finding.OUT_OF_SCOPE: "it changed files outside its scope",
+    Finding.INFRA_ERROR: "external cause: a limit, an outage or a lost agent",
 }
 MOST_LINES = 10
 LONGEST_BRIEF = 200
@@ -57,14 +57,14 @@ def meaning(receipt: Receipt) -> str:
     git = git if isinstance(git, dict) else {}
     if receipt.finding == Finding.UNVERIFIED:
         if git.get("file_count") == 0:
-            return "it changed no file, and nothing has proven its words"
+            return "it changed no file, and nothing proves its claims"
         if git.get("file_count") and not _has_content(git):
-            return "it changed no content of a file, and nothing has proven its work"
+            return "it changed no content of a file, and nothing proves its work"
         if git.get("file_count") and not git.get("blank") and not git.get("others"):
-            return "real work that nothing has proven"
+            return "real work without proof"
     if receipt.finding == Finding.VERIFIED and not _has_content(git):
-        return "fleet's own look at it ended well; it changed no content of a file"
-    return MEANING.get(receipt.finding, "a finding that this fleet lacks")
+        return "verified by fleet; it changed no file content"
+    return MEANING.get(receipt.finding, "a finding unknown to this version of fleet")
 
 
 def _has_content(git: Mapping[str, Any]) -> bool:
@@ -223,7 +223,7 @@ def _claims(claims: Mapping[str, Any]) -> list[str]:
         ("absent", "claimed files that are not there"),
         ("vanished", "claimed files that are not there any more"),
         ("untouched", "claimed changes that were not made"),
-        ("unknown_commits", "claimed commits that nobody has"),
+        ("unknown_commits", "claimed commits that do not exist"),
         ("unseen", "claimed commands that it never ran"),
     ):
         found += list(_some(words, claims.get(name) or ()))

@@ -66,15 +66,15 @@ def find_receipt(fleet: Fleet, name: str, number: int | None = None, scope: Name
     found = fleet.store.receipts.of_task(key)
     if number is None:
         if not found:
-            raise FleetError(f"{key} has no receipt yet", hint="a receipt is made when a run ends: `fleet runs` lists.")
+            raise FleetError(f"{key} has no receipt yet", hint="wait until a run ends; `fleet runs` lists the runs")
         chosen = found[-1]
     else:
         run_id = f"{key}/{number}"
         if fleet.store.runs.get(run_id) is None:
-            raise FleetError(f"{key} has no run {number}", hint=f"`fleet runs {key}` lists its runs.")
+            raise FleetError(f"{key} has no run {number}", hint=f"run `fleet runs {key}` to list its runs")
         made = fleet.store.receipts.get(run_id)
         if made is None:
-            raise FleetError(f"run {number} of {key} has no receipt", hint="a receipt is made when a run ends.")
+            raise FleetError(f"run {number} of {key} has no receipt", hint="wait until the run ends")
         chosen = made
     return Shown(fleet.store.tasks.get(key), fleet.store.runs.get(chosen.run_id), chosen, len(found) - 1)
 
@@ -86,7 +86,7 @@ def check(fleet: Fleet, shown: Shown) -> ReceiptCheck:
     faults = [f"{receipt.run_id}: {flaw}" for flaw in flaws(receipt)]
     faults += _breaks(chain, receipt)
     if run is None:
-        faults += [] if RECHECK in receipt.run_id else [f"{receipt.run_id}: there is no such run on record"]
+        faults += [] if RECHECK in receipt.run_id else [f"{receipt.run_id}: no such run is recorded"]
     elif run.receipt and run.receipt != receipt.hash:
         faults.append(f"{receipt.run_id}: its run names another receipt")
     elif run.finding != receipt.finding:
@@ -135,7 +135,7 @@ def _file(fleet: Fleet, shown: Shown) -> tuple[list[str], list[str]]:
         text = "".join(text_of(place))
         told = decode(text)
     except FleetError as error:
-        return [], [f"{error}: what is on record counts"]
+        return [], [f"{error}: the database counts"]
     except (ValueError, RecursionError):
         return [f"{place} is not the JSON that fleet wrote"], []
     if not isinstance(told, dict) or len(text) >= LARGEST:
@@ -144,7 +144,7 @@ def _file(fleet: Fleet, shown: Shown) -> tuple[list[str], list[str]]:
     differing = [name for name, value in expected.items() if told.get(name) != value]
     if _moment(told.get("made_at")) != receipt.made_at:
         differing.append("made_at")
-    return ([f"{place} says otherwise than what is on record: {', '.join(differing)}"] if differing else []), []
+    return ([f"{place} differs from the database: {', '.join(differing)}"] if differing else []), []
 
 
 def _moment(text: Any) -> datetime | None:

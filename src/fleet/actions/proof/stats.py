@@ -182,7 +182,7 @@ def moment(text: str, *, now: datetime) -> datetime:
     """
     found = when.parse(f"-{text.strip()}" if SPAN.fullmatch(text) else text, now=now)
     if found > now:
-        raise BadInput(f"{text!r} lies ahead", hint="such as 7d, yesterday or 2026-01-15.")
+        raise BadInput(f"{text!r} is in the future", hint="pass a time like 7d, yesterday or 2026-01-15")
     return found
 
 

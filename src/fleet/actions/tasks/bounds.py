@@ -64,9 +64,9 @@ class CreationBounds(Record):
         """Raise IllegalMove if the run may not create tasks."""
         if self.depth >= self.deepest:
             raise IllegalMove(
-                f"an agent of {self.task_id} may not make tasks: "
-                f"it is {self.depth} deep already, and {self.deepest} is the most",
-                hint="do it yourself, or say in your result or a comment what is left to do.",
+                f"an agent of {self.task_id} may not create tasks: "
+                f"its depth is {self.depth}, and the maximum is {self.deepest}",
+                hint="do the work yourself, or describe the rest in your result or a comment",
             )
 
     def applied(self, task: Task, kept: Task | None = None) -> Task:
@@ -105,8 +105,8 @@ class CreationBounds(Record):
 
         if ":" in task.coder and task.coder not in (self.task.coder, self.settings().coder):
             raise IllegalMove(
-                f"an agent may not choose coder {task.coder!r}: it is not a coder's name",
-                hint="`fleet coders` lists their names.",
+                f"an agent may not choose coder {task.coder!r}: no coder has that name",
+                hint="run `fleet coders` to list their names",
             )
         known(task.coder, described=self.settings().coders)
 
@@ -114,7 +114,7 @@ class CreationBounds(Record):
         if task.account != self.task.account:
             raise IllegalMove(
                 f"an agent of {self.task_id} may not choose account {task.account!r}",
-                hint="leave it out: your tasks use the account of yours.",
+                hint="omit the account: your tasks use the account of your own task",
             )
 
     def _check_branch(self, task: Task) -> None:
@@ -122,7 +122,7 @@ class CreationBounds(Record):
         if not self.is_family(task.repo or task.cwd, task.branch):
             raise IllegalMove(
                 f"an agent of {self.task_id} may not work on branch {task.branch!r}, which exists already",
-                hint="choose another name; `fleet.base` of the metadata is the commit to start from.",
+                hint="choose another name; set the commit to start from in `fleet.base` of the metadata",
             )
 
     def _account(self, task: Task, kept: Task | None) -> str:
@@ -143,7 +143,7 @@ class CreationBounds(Record):
         if not all(allows(repos, top) for repos in self.repos):
             raise IllegalMove(
                 f"{place or 'no directory'} is not an allowed repository",
-                hint=f"allowed are: {', '.join(dict.fromkeys(each for repos in self.repos for each in repos))}.",
+                hint=f"use one of these: {', '.join(dict.fromkeys(each for repos in self.repos for each in repos))}",
             )
 
     def _ruled(self, task: Task, kept: Task | None) -> str:
@@ -151,9 +151,11 @@ class CreationBounds(Record):
         try:
             said = rules_in(text)
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
-            raise BadInput(f"fleet.rules are not understood: {error}", hint='such as {"allow": ["src/"]}.') from error
+            raise BadInput(
+                f"invalid fleet.rules: {error}", hint='write fleet.rules like {"allow": ["src/"]}'
+            ) from error
         if said.extra_args and said.extra_args != before.extra_args:
-            raise IllegalMove("an agent may not say extra_args", hint="leave them out: they are for people.")
+            raise IllegalMove("an agent may not pass extra_args", hint="omit extra_args: only people may pass it")
         own = self.rules
         repos = own.repos if own.repos and not _within(said.repos, own.repos) else said.repos
         held = said.replace(
@@ -184,16 +186,15 @@ class CreationBounds(Record):
         try:
             said = limits_in(text)
         except (ValueError, RecursionError) as error:
-            raise BadInput(f"the task's limits are not understood: {error}") from error
+            raise BadInput(f"invalid limits of the task: {error}") from error
         held = dict(said)
         for name in {*said, *own} - LEAST.keys():
             held[name] = self._least(name, said.get(name), own.get(name))
         for name, left in self.left.items():
             if left < LEAST[name]:
                 raise IllegalMove(
-                    f"an agent of {self.task_id} may not make tasks: of what it and they may spend "
-                    f"{amount(name, 0)} is left",
-                    hint="do what is left to do yourself, or say so in your result.",
+                    f"an agent of {self.task_id} may not create tasks: {amount(name, 0)} of its budget is left",
+                    hint="do the rest yourself, or describe it in your result",
                 )
             asked: Any = said.get(name)
             held[name] = min(asked, left) if _is_number(asked) else left
@@ -221,7 +222,7 @@ def _check_base(task: Task) -> None:
     if not COMMIT.fullmatch(task.base):
         raise IllegalMove(
             f"an agent may not choose base {task.base[:80]!r}: it is not the id of a commit",
-            hint="`git rev-parse NAME` prints the id.",
+            hint="run `git rev-parse NAME` to print the id",
         )
 
 
@@ -232,21 +233,22 @@ def _check_remote(task: Task) -> None:
     known = remote_of(find_repository(task.repo or task.cwd))
     if known is None or known.url != task.remote:
         raise IllegalMove(
-            f"an agent may not choose remote {task.remote[:80]!r}", hint="leave it out: fleet knows the repository's."
+            f"an agent may not choose remote {task.remote[:80]!r}",
+            hint="omit the remote: fleet uses the remote of the repository",
         )
 
 
 def bounds_of(fleet: Fleet, caller: Caller) -> CreationBounds:
     """Return the limits for tasks created by a run. Raises IllegalMove if they cannot be read."""
     if not caller.is_live:
-        why = "is over" if caller == Caller.over() else "is not known"
-        raise IllegalMove(f"an agent may not make tasks: its run {why}", hint=caller.hint)
+        why = "has finished" if caller == Caller.over() else "is unknown"
+        raise IllegalMove(f"an agent may not create tasks: its run {why}", hint=caller.hint)
     try:
         task = fleet.store.tasks.get(caller.task_id)
         rules = rules_in(task.rules)
         limits_in(task.limits)
     except (TaskNotFound, ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise IllegalMove("an agent whose task cannot be read may not make tasks") from error
+        raise IllegalMove("an agent may not create tasks if its own task cannot be read") from error
     settings = cache(lambda: _settings(fleet))
     found = CreationBounds(
         task=task, depth=0, rules=rules, settings=settings, is_family=lambda *place: _is_family(fleet, caller, *place)

@@ -119,7 +119,7 @@ def create(
         _refuse_taken(fleet, repository, wishes)  # checked again in the transaction that creates the tasks
         made = [tasks.create(store, draft, actor=maker.by)[0] for draft in drafts]
     wake(fleet.home)
-    notes += [f"branch {branch} was there already and is gone on with" for branch in reused]
+    notes += [f"branch {branch} already existed and is continued" for branch in reused]
     notes += [f"the work {note}" for note in ticket.notes]
     lacks = [_lacks(fleet, wish, settings) for wish in wishes]
     return CreatedTasks(made, batch, notes, {task.id: why for task, why in zip(made, lacks, strict=True) if why})
@@ -147,10 +147,10 @@ def fanout(count: int, prefix: str, prompt: str, agents: str, coder: str, model:
     spread = _spread(agents) if agents else [coder] * count
     if agents and count and count != len(spread):
         raise UsageError(
-            f"--agents names {len(spread)} agents, and not {count}", hint="leave the count out, or let both agree."
+            f"--agents names {len(spread)} agents, but the count is {count}", hint="omit the count, or make both equal"
         )
     if not 1 <= len(spread) <= MOST:
-        raise UsageError(f"{len(spread)} agents at once", hint=f"1 to {MOST} can be made at once.")
+        raise UsageError(f"cannot create {len(spread)} agents at once", hint=f"create 1 to {MOST} at once")
     prefix = prefix or f"fanout-{new_uuid()[:8]}"
     branches = names.fanout_names(prefix, len(spread))
     return [
@@ -165,10 +165,10 @@ def multi(pairs: list[str], coder: str, model: str) -> list[AgentRequest]:
     for pair in pairs:
         branch, colon, prompt = pair.partition(":")
         if not colon or not branch.strip() or not prompt.strip():
-            raise UsageError(f"{pair[:80]!r} is not BRANCH:PROMPT", hint='write fix-auth:"Fix the login bug".')
+            raise UsageError(f"{pair[:80]!r} is not BRANCH:PROMPT", hint='write fix-auth:"Fix the login bug"')
         wishes.append(AgentRequest(branch=branch.strip(), prompt=prompt.strip(), coder=coder, model=model))
     if not 1 <= len(wishes) <= MOST:
-        raise UsageError(f"{len(wishes)} agents at once", hint=f"1 to {MOST} can be made at once.")
+        raise UsageError(f"cannot create {len(wishes)} agents at once", hint=f"create 1 to {MOST} at once")
     return wishes
 
 
@@ -177,7 +177,7 @@ def _spread(agents: str) -> list[str]:
     for part in agents.split(","):
         coder, _, count = part.strip().partition(":")
         if not coder or not (count or "1").isdecimal():
-            raise UsageError(f"--agents {agents!r} is not understood", hint="write claude:2,codex:1.")
+            raise UsageError(f"invalid --agents {agents!r}", hint="write claude:2,codex:1")
         spread += [coder] * int(count or 1)
         if len(spread) > MOST:
             break
@@ -191,7 +191,7 @@ def check_names(wishes: list[AgentRequest]) -> None:
             names.check_branch(wish.branch)
     branches = [wish.branch for wish in wishes]
     if twice := next((branch for branch in branches if branches.count(branch) > 1), ""):
-        raise UsageError(f"branch {twice!r} is named twice", hint="each agent needs a branch of its own.")
+        raise UsageError(f"branch {twice!r} is named twice", hint="give each agent its own branch")
     for branch in branches:
         if below := next((each for each in branches if each.startswith(f"{branch}/")), ""):
             raise _in_the_way(below, branch)
@@ -208,8 +208,8 @@ def _typed() -> Iterator[None]:
 
 def _in_the_way(branch: str, other: str) -> UsageError:
     return UsageError(
-        f"branch {other!r} is in the way of {branch!r}: to git the name of one is a folder of the other's",
-        hint="choose another name.",
+        f"branch {other!r} is in the way of {branch!r}: git cannot store a branch below the name of another one",
+        hint="choose another name",
     )
 
 
@@ -220,11 +220,14 @@ def _check(wish: AgentRequest, settings: Settings) -> None:
     try:
         size = len(wish.prompt.encode())
     except UnicodeEncodeError as error:
-        raise BadInput("the prompt is not UTF-8 text", hint="convert it to UTF-8 first.") from error
+        raise BadInput("the prompt is not UTF-8 text", hint="convert it to UTF-8 first") from error
     if size > LONGEST_PROMPT:
-        raise BadInput(f"the prompt has {size} bytes; {LONGEST_PROMPT} are the most", hint="put it into a file.")
+        raise BadInput(
+            f"the prompt has {size} bytes; the maximum is {LONGEST_PROMPT}",
+            hint="write the text to a file and name the file",
+        )
     if "\0" in wish.prompt:
-        raise BadInput("the prompt has a NUL in it", hint="take it out.")
+        raise BadInput("the prompt contains a NUL character", hint="remove the NUL character")
 
 
 def _resolved(
@@ -244,12 +247,12 @@ def _resolved(
     for branch in there:
         if branch in out:
             raise BadInput(
-                f"branch {branch!r} is checked out in {out[branch]}", hint="choose another name, or leave it there."
+                f"branch {branch!r} is checked out in {out[branch]}", hint="choose another name, or omit the branch"
             )
     if base and there:
         raise UsageError(
-            f"branch {there[0]!r} is there already: it goes on where it is, and not from {base}",
-            hint="leave --base out, or choose another name.",
+            f"branch {there[0]!r} already exists: its agent continues on it, not from {base}",
+            hint="omit --base, or choose another name",
         )
     for branch in branches:
         if branch not in there and (other := in_the_way(repository, branch)):
@@ -272,14 +275,14 @@ def _instead(task: Task) -> str:
     """Return a hint for a task that owns a branch but has no running agent."""
     if task.is_supervised:
         return ""
-    frees = f"`fleet kill {task.id}` frees the branch, with all that is committed on it"
+    frees = f"`fleet kill {task.id}` frees the branch and keeps its commits"
     match task.status:
         case Status.CLOSED:
-            return f"it is finished: `fleet merge {task.id}` takes its work home, {frees}."
+            return f"run `fleet merge {task.id}` to merge its work; {frees}."
         case Status.BLOCKED:
-            return f"`fleet retry {task.id}` has its agent go on; {frees}."
+            return f"run `fleet retry {task.id}` to let its agent continue; {frees}."
         case _:
-            return f"it waits for its turn: `fleet tasks` says why; {frees}."
+            return f"run `fleet tasks` to see why it waits; {frees}."
 
 
 def _mode(settings: Settings, terms: CreateOptions) -> tuple[str, list[str]]:
@@ -288,7 +291,7 @@ def _mode(settings: Settings, terms: CreateOptions) -> tuple[str, list[str]]:
     if find_program("tmux") is not None:
         return INTERACTIVE, []
     if settings.agent.mode == INTERACTIVE:
-        raise FleetError("tmux is not installed", hint="install it, or say --headless.")
+        raise FleetError("tmux is not installed", hint="install tmux, or pass --headless")
     return HEADLESS, ["tmux is not installed: the agents run headless"]
 
 
@@ -297,7 +300,7 @@ def _mode_of(wish: AgentRequest, settings: Settings, usual: str, notes: list[str
     coder = coders.load(_coder_of(wish) or settings.coder, settings)
     if usual == HEADLESS or coder.has_screen:
         return usual
-    note = f"{coder.name} runs headless: fleet has no terminal for it"
+    note = f"{coder.name} runs headless: fleet cannot run it in a terminal"
     notes += [] if note in notes else [note]
     return HEADLESS
 
@@ -318,7 +321,7 @@ def _coder_of(wish: AgentRequest) -> str:
 
 def _fields(wish: AgentRequest, settings: Settings, mode: str) -> dict[str, str]:
     if not wish.prompt and mode == HEADLESS:
-        raise UsageError(f"{wish.branch} has no prompt", hint="say what to do: -p PROMPT.")
+        raise UsageError(f"{wish.branch} has no prompt", hint="pass a prompt: -p PROMPT")
     coder = _coder_of(wish)
     return {
         "title": _title(wish),

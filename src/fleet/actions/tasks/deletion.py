@@ -60,7 +60,7 @@ def check(deletion: Deletion, *, cascade: bool = False) -> None:
         if task.is_supervised:
             raise IllegalMove(
                 f"issue {task.id} is being worked on: {task.claim_owner} holds it",
-                hint="let it end or cancel it first; --force deletes it all the same.",
+                hint="wait until it ends or cancel it first, or pass --force to delete it anyway",
             )
     gone = {task.id for task in deletion.tasks}
     left = {edge.needs for edge in deletion.edges if edge.task not in gone}

@@ -70,7 +70,7 @@ def add_all(store: Store, ties: Iterable[tuple[str, str, str]], *, actor: str, c
             store.edges.add(edge, check_cycles=check_each)
         if not check_each and _makes_a_circle(store, wanted):
             raise CycleRefused(
-                "adding dependency would create a cycle", hint="`bd dep tree` shows what waits for what."
+                "adding dependency would create a cycle", hint="run `bd dep tree` to show what waits for what"
             )
 
 

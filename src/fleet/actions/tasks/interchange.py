@@ -102,7 +102,7 @@ def import_lines(
 def _take(work: _Import, line: bytes, number: int) -> None:
     try:
         if len(line) > LONGEST_LINE:
-            raise BadInput(f"it is longer than {LONGEST_LINE // 2**20} MiB")
+            raise BadInput(f"the line is longer than {LONGEST_LINE // 2**20} MiB")
         row = read_line(line, work.config, work.now)
         if isinstance(row, str):
             work.done.memories += row == "memory"

@@ -83,7 +83,9 @@ def task_id(text: str) -> str:
         or set(name) & set(" /\\")
         or name.startswith("external:")
     ):
-        raise BadInput(f"invalid id {text!r}", hint="an id has no blanks or slashes and begins with neither - nor dot.")
+        raise BadInput(
+            f"invalid id {text!r}", hint="use an id without blanks or slashes that does not begin with - or a dot"
+        )
     return name
 
 
@@ -91,7 +93,7 @@ def _decoded(line: bytes) -> str:
     try:
         return line.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        raise BadInput(f"it is not UTF-8 text (byte {error.start})", hint="convert the file to UTF-8 first.") from error
+        raise BadInput(f"it is not UTF-8 text (byte {error.start})", hint="convert the file to UTF-8 first") from error
 
 
 def _parsed(text: str) -> dict[str, Any]:
@@ -113,15 +115,15 @@ def check_plain(found: dict[str, Any]) -> None:
     try:
         encode(found).encode()
     except UnicodeEncodeError:
-        raise BadInput("it has half of a surrogate pair, which is no character") from None
+        raise BadInput("it contains half of a surrogate pair, which is not a character") from None
     except ValueError as error:
-        raise BadInput(f"it has a number that is none: {error}") from error
+        raise BadInput(f"it contains an invalid number: {error}") from error
 
 
 def _check_depth(value: Any, room: int) -> None:
     if isinstance(value, str):
         if "\0" in value:
-            raise BadInput("it has a NUL character", hint="remove it: texts are handed to agents as they are.")
+            raise BadInput("it contains a NUL character", hint="remove it: fleet passes texts to agents unchanged")
         return
     if not isinstance(value, dict | list):
         return
@@ -215,7 +217,9 @@ def _instant(found: dict[str, Any], name: str) -> datetime | None:
             raise ValueError("no time zone")
         moment = moment.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise BadInput(f"{name} {text!r} is not an RFC 3339 instant", hint="such as 2026-01-15T10:00:00Z.") from None
+        raise BadInput(
+            f"{name} {text!r} is not an RFC 3339 time", hint="write the time like 2026-01-15T10:00:00Z"
+        ) from None
     if moment.year == 1:
         return None  # Go writes an unset time as year 1
     if moment.year < 1000:

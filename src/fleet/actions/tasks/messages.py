@@ -104,7 +104,9 @@ def prompt(
     with fleet.store.atomic():
         task, run = fleet.store.tasks.get(key), _live(fleet, key)
         if task.status == Status.CLOSED:
-            raise IllegalMove(f"{key} is closed: nobody would hear it", hint=f"`fleet retry {key}` opens it again.")
+            raise IllegalMove(
+                f"{key} is closed: no agent would read the message", hint=f"run `fleet retry {key}` to reopen it"
+            )
         question = ""
         if task.status == Status.BLOCKED and run is None and not task.is_supervised:
             question = _waits_for(fleet, key)
@@ -125,10 +127,12 @@ def interrupt(
     with fleet.store.atomic():
         task, run = fleet.store.tasks.get(key), _live(fleet, key)
         if run is None:
-            waits = f"`fleet prompt {key} TEXT` is for its next run; `fleet kill {key}` keeps it from starting."
+            waits = (
+                f"run `fleet prompt {key} TEXT` to reach its next run, or `fleet kill {key}` to stop it from starting"
+            )
             raise IllegalMove(
                 f"{key} is not running: there is nothing to interrupt",
-                hint=f"`fleet retry {key}` opens it again." if task.status == Status.CLOSED else waits,
+                hint=f"run `fleet retry {key}` to reopen it" if task.status == Status.CLOSED else waits,
             )
         message = _kept(fleet, key, text, by, interrupts=True)
     return _told(fleet, message, task, run)
@@ -147,17 +151,17 @@ def checked(text: str) -> str:
     """Return the text without surrounding white space. Raises BadInput if it cannot be a message."""
     text = text.strip()
     if not text:
-        raise BadInput("the message is empty", hint="say something; nothing was changed.")
+        raise BadInput("the message is empty", hint="write some text; nothing was changed")
     if "\0" in text:
-        raise BadInput("the message has a NUL in it", hint="take it out; nothing was changed.")
+        raise BadInput("the message contains a NUL character", hint="remove the NUL character; nothing was changed")
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
-        raise BadInput("the message is not UTF-8 text", hint="convert it to UTF-8 first.") from error
+        raise BadInput("the message is not UTF-8 text", hint="convert it to UTF-8 first") from error
     if size > LONGEST_MESSAGE:
         raise BadInput(
-            f"the message has {size} bytes; {LONGEST_MESSAGE} are the most",
-            hint="put it into a file, and tell the agent where that is.",
+            f"the message has {size} bytes; the maximum is {LONGEST_MESSAGE}",
+            hint="write the text to a file and send the path",
         )
     return text
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 WILD = frozenset("*?[")
 MOST_SHOWN = 5
 #: The hint for names that fit no task. Most users who name a branch look for an agent.
-HINT = "`fleet list --all` shows the agents and their branches; `fleet bd list --all` the whole queue."
+HINT = "run `fleet list --all` to show the agents and their branches, or `fleet bd list --all` to show the whole queue"
 #: A task with one of these statuses may have left its branch to another task.
 OVER = (Status.CLOSED, Status.BLOCKED)
 
@@ -74,7 +74,7 @@ def find_tasks(
         if is_pattern(fleet, name):
             fitting = _fitting(fleet, name, among or Filter(), scope)
             if not fitting:
-                raise FleetError(f"no task fits {name!r}", hint=HINT)
+                raise FleetError(f"no task matches {name!r}", hint=HINT)
             found |= dict.fromkeys(fitting)
         else:
             found[_one(fleet, name, scope, exact=exact)] = None
@@ -99,7 +99,7 @@ def find_task(fleet: Fleet, name: str, *, scope: NameScope = ANYWHERE, exact: bo
     """
     found = find_tasks(fleet, [name], scope=scope, exact=exact)
     if len(found) > 1:
-        raise UsageError(f"{name!r} fits {len(found)} tasks: {shown(fleet, found)}", hint="name one of them.")
+        raise UsageError(f"{name!r} matches {len(found)} tasks: {shown(fleet, found)}", hint="pass one of them")
     return found[0]
 
 
@@ -147,12 +147,12 @@ def _one(fleet: Fleet, name: str, scope: NameScope, *, exact: bool) -> str:
         return find_id(fleet.store, name, guess=not exact)
     except AmbiguousId as error:
         candidates = shown(fleet, error.candidates)
-        raise UsageError(f"ambiguous id {name!r} fits {candidates}", hint="type more of the id.") from error
+        raise UsageError(f"ambiguous id {name!r} matches {candidates}", hint="type more of the id") from error
     except TaskNotFound as error:
         error.hint = HINT if error.hint == TaskNotFound.hint else error.hint
         near = fleet.store.tasks.find(Filter(id_has=name), sort="id", limit=MOST_SHOWN + 1) if exact and name else []
         if near:
-            error.hint = f"name a whole id or branch: did you mean {shown(fleet, [task.id for task in near])}?"
+            error.hint = f"pass a full id or branch: did you mean {shown(fleet, [task.id for task in near])}?"
         raise
 
 
@@ -171,7 +171,7 @@ def _by_branch(fleet: Fleet, branch: str, scope: NameScope) -> Task | None:
     newest = list({task.repo: task for task in reversed(alive)}.values())
     if len(newest) > 1:
         named = [f"{task.id} ({task.repo})" for task in newest]
-        raise UsageError(f"branch {branch!r} is that of several tasks: {_shown(named)}", hint="name the task.")
+        raise UsageError(f"branch {branch!r} belongs to several tasks: {_shown(named)}", hint="pass the id of the task")
     return newest[0] if newest else None
 
 

@@ -98,10 +98,10 @@ def which(fleet: Fleet, name: str) -> TaskQuestion:
     asked = _with_tasks(fleet, fleet.store.questions.find(task_id=task_id, unanswered=True))
     waiting = [each for each in asked if each.waits]
     if not waiting:
-        raise FleetError(f"{task_id} asks nothing", hint=QuestionNotFound.hint)
+        raise FleetError(f"{task_id} has no open question", hint=QuestionNotFound.hint)
     if len(waiting) > 1:
         names = ", ".join(each.question.id for each in waiting)
-        raise UsageError(f"{task_id} asks several questions: {names}", hint="name the one you answer.")
+        raise UsageError(f"{task_id} has several open questions: {names}", hint="pass the id of a question")
     return waiting[0]
 
 
@@ -132,7 +132,9 @@ def _write(fleet: Fleet, question: Question, text: str) -> None:
         folder.make()
         folder.append_answer(question.text, text, fleet.store.now())
     except OSError as error:
-        raise FleetError(f"cannot write the answer: {error.strerror}", hint=f"look at {folder.artifacts}.") from error
+        raise FleetError(
+            f"cannot write the answer: {error.strerror}", hint=f"check {folder.artifacts} and its disk"
+        ) from error
 
 
 def _take_answers(fleet: Fleet, task_id: str) -> None:
@@ -149,11 +151,11 @@ def _with_tasks(fleet: Fleet, found: list[Question]) -> list[TaskQuestion]:
 def _checked(text: str) -> str:
     text = text.strip()
     if not text:
-        raise BadInput("the answer is empty", hint="say something; nothing was changed.")
+        raise BadInput("the answer is empty", hint="write some text; nothing was changed")
     if len(text) > LONGEST_ANSWER:
-        raise BadInput(f"the answer has {len(text)} characters; {LONGEST_ANSWER} are the most")
+        raise BadInput(f"the answer has {len(text)} characters; the maximum is {LONGEST_ANSWER}")
     if "\0" in text:
-        raise BadInput("the answer has a NUL in it")
+        raise BadInput("the answer contains a NUL character")
     return text
 
 
@@ -170,7 +172,7 @@ def ask(fleet: Fleet, text: str, *, caller: Caller | None) -> Question:
     """
     if caller is None or not caller.is_live:
         raise IllegalMove(
-            "only the agent of a task that runs can ask a person this way", hint="ask the person that you talk to."
+            "only the agent of a running task can ask a person this way", hint="ask the person you talk to"
         )
     text = _checked_question(text)
     with fleet.store.atomic():
@@ -206,9 +208,9 @@ def withdraw(fleet: Fleet, task_ids: Iterable[str]) -> None:
 def _checked_question(text: str) -> str:
     text = text.strip()
     if not text:
-        raise BadInput("the question is empty", hint="say what you need to know.")
+        raise BadInput("the question is empty", hint="write what you need to know")
     if len(text) > LONGEST_QUESTION:
-        raise BadInput(f"the question has {len(text)} characters; {LONGEST_QUESTION} are the most", hint="shorten it.")
+        raise BadInput(f"the question has {len(text)} characters; the maximum is {LONGEST_QUESTION}", hint="shorten it")
     if "\0" in text:
-        raise BadInput("the question has a NUL in it", hint="take it out.")
+        raise BadInput("the question contains a NUL character", hint="remove the NUL character")
     return text

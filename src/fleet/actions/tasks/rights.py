@@ -37,7 +37,7 @@ _NOT_OF_ITS_OWN = tuple(dict.fromkeys((*_NOT_ITS_WORD, *SPEC_FIELDS)))
 def refuse_agents(caller: Caller | None, doing: str) -> None:
     """Raise IllegalMove if an agent calls: some actions are only for people."""
     if caller is not None:
-        raise IllegalMove(f"an agent may not {doing}", hint="ask: append a `## Q:` block to Q&A.md.")
+        raise IllegalMove(f"an agent may not {doing}", hint="append a `## Q:` block to Q&A.md to ask a person")
 
 
 def caller_of(fleet: Fleet, token: str | None) -> Caller | None:
@@ -145,7 +145,8 @@ class RestrictedTasks(RestrictedPort):
         kept = self._judge.judged(task.id)
         if kept.is_supervised and task.claim_owner != kept.claim_owner:
             raise IllegalMove(
-                f"an agent may not give {task.id} back", hint="end: what is not handed in goes back by itself."
+                f"an agent may not return {task.id} to the queue",
+                hint="end your run: unfinished tasks return to the queue automatically",
             )
         own = task.id == self._judge.caller.task_id
         if own:
@@ -160,11 +161,13 @@ class RestrictedTasks(RestrictedPort):
         task = self._judge.judged(task_id)
         if task_id == self._judge.caller.task_id or task.is_supervised:
             raise IllegalMove(
-                f"an agent may not delete {task_id}: it is being worked on", hint=f"`bd close {task_id}` ends it."
+                f"an agent may not delete {task_id}: an agent is working on it",
+                hint=f"run `bd close {task_id}` to end it",
             )
         if self._judge.bounds().left and self._judge.store.runs.of_task(task_id):
             raise IllegalMove(
-                f"an agent may not delete {task_id}: what it took counts", hint=f"`bd close {task_id}` ends it."
+                f"an agent may not delete {task_id}: its cost counts against the budget",
+                hint=f"run `bd close {task_id}` to end it",
             )
         self._port.remove(task_id)
 
@@ -239,8 +242,8 @@ class _RightsCheck:
         if may_change(self.caller, task):
             return task
         raise IllegalMove(
-            f"an agent may not {doing} {task_id}: it neither works on it ({self.caller.task_id}) nor made it",
-            hint=f"`bd comment {task_id} TEXT` tells whoever does; `bd create` makes a task of your own.",
+            f"an agent may not {doing} {task_id}: {self.caller.task_id} neither works on it nor created it",
+            hint=f"run `bd comment {task_id} TEXT` to write to its agent, or `bd create` to create your own task",
         )
 
     def bounds(self) -> CreationBounds:
@@ -260,9 +263,9 @@ def _metadata(task: Task, kept: Task | None) -> dict[str, Any]:
 def _check_own(kept: Task, task: Task) -> None:
     """Raise IllegalMove if a run tries to end or reopen its own task. Only a receipt or a person ends it."""
     if kept.status in RESOLVED and task.status != kept.status:
-        raise IllegalMove(f"{task.id} is {kept.status}: a person ended it", hint="stop here.")
+        raise IllegalMove(f"{task.id} is {kept.status}: a person closed it", hint="stop working on it")
     if task.status in RESOLVED and task.status != kept.status:
         raise IllegalMove(
-            f"{task.id} becomes {task.status} once it is settled, not by its agent's word",
-            hint=f"`bd close {task.id}` hands it in.",
+            f"{task.id} becomes {task.status} only after fleet has checked the work",
+            hint=f"run `bd close {task.id}` to hand in the work",
         )

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 MOST_GLOBS = 100
 LONGEST_GLOB = 300
-HINT = "a glob is relative to the repository: src/, *.md, docs/**/*.txt."
+HINT = "write globs relative to the repository: src/, *.md, docs/**/*.txt"
 
 
 def rules(
@@ -39,7 +39,7 @@ def checked(text: str) -> Rules:
     """Return the rules in an untrusted text. Raises BadInput if they are invalid."""
     found = _understood(text)
     if text and (wrong := beyond_bounds(text)):
-        raise BadInput(f"fleet.rules are not allowed: {wrong}")
+        raise BadInput(f"fleet.rules not allowed: {wrong}")
     _globs("allow", found.allow)
     _globs("protect", found.protect)
     return found
@@ -49,24 +49,26 @@ def _understood(text: str) -> Rules:
     try:
         return rules_in(text)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise BadInput(f"fleet.rules are not understood: {error}", hint='such as {"allow": ["src/"]}.') from error
+        raise BadInput(f"invalid fleet.rules: {error}", hint='write fleet.rules like {"allow": ["src/"]}') from error
 
 
 def _globs(option: str, given: Iterable[str]) -> tuple[str, ...]:
     found = tuple(dict.fromkeys(given))
     if len(found) > MOST_GLOBS:
-        raise BadInput(f"{option} has {len(found)} globs; {MOST_GLOBS} are the most", hint="let `**` stand for many.")
+        raise BadInput(
+            f"{option} has {len(found)} globs; the maximum is {MOST_GLOBS}", hint="use `**` to match many files"
+        )
     for glob in found:
         if reason := _wrong_with(glob):
-            raise BadInput(f"{option} {glob[:80]!r} is no glob: {reason}", hint=HINT)
+            raise BadInput(f"{option} {glob[:80]!r} is not a glob: {reason}", hint=HINT)
     return found
 
 
 def _wrong_with(glob: str) -> str:
     if not glob.strip("/. "):
-        return "it names nothing"
+        return "it is empty"
     if len(glob) > LONGEST_GLOB:
         return "it is too long"
     if not glob.isprintable():
-        return "a character in it cannot be shown"
+        return "it contains an unprintable character"
     return "'..' leads out of the repository" if ".." in glob.split("/") else ""

@@ -47,7 +47,7 @@ def two_runs(fleet: Fleet, name: str, numbers: tuple[int, int], scope: NameScope
     by_number = {run["number"]: run for run in found}
     for number in numbers:
         if number not in by_number:
-            raise FleetError(f"{key} has no run {number}", hint=f"`fleet runs {key}` lists its runs.")
+            raise FleetError(f"{key} has no run {number}", hint=f"run `fleet runs {key}` to list its runs")
     return [by_number[number] for number in numbers]
 
 
@@ -60,7 +60,7 @@ def last_runs(fleet: Fleet, names: Sequence[str], scope: NameScope = ANYWHERE) -
     for name in names:
         key, found = runs(fleet, name, scope)
         if not found:
-            raise FleetError(f"{key} has not been run yet", hint="`fleet tasks` says why nothing starts.")
+            raise FleetError(f"{key} has no run yet", hint="run `fleet tasks` to see why nothing starts")
         usd, basis = total_cost(fleet.store.runs.of_task(key))
         together = {"tokens": sum(run["tokens"] for run in found), "cost_usd": usd, "cost_basis": basis or None}
         rows.append({**found[-1], "runs": len(found), **{f"all_{what}": value for what, value in together.items()}})

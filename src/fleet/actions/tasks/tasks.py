@@ -176,7 +176,7 @@ def _new_id(store: Store, draft: Draft, parent: Task | None) -> str:
             key = ids.new_id(prefix, length)
             if not store.tasks.find(Filter(ids=(key,)), sort="id", limit=1):
                 return key
-    raise FleetError("no free id was found", hint="try again, or choose one with --id.")
+    raise FleetError("no free id was found", hint="try again, or choose one with --id")
 
 
 def _chosen_id(store: Store, draft: Draft) -> str:
@@ -213,24 +213,24 @@ def _link(store: Store, task: str, needs: str, kind: str, metadata: str, actor: 
 
 def _refuse_to_close(store: Store, task: Task, actor: str) -> None:
     if task.pinned or task.status == Status.PINNED:
-        raise IllegalMove(f"cannot close {task.id}: it is pinned", hint="use --force to override.")
+        raise IllegalMove(f"cannot close {task.id}: it is pinned", hint="use --force to override")
     if task.is_template:
-        raise IllegalMove(f"cannot close {task.id}: it is a template", hint="templates are read-only.")
+        raise IllegalMove(f"cannot close {task.id}: it is a template", hint="templates are read-only")
     if task.assignee not in ("", actor):
         raise IllegalMove(
             f'cannot close {task.id}: assignee is "{task.assignee}", actor is "{actor}"',
-            hint="reclaim it, or use --force to override.",
+            hint="reclaim it, or use --force to override",
         )
     blockers = open_blockers(store, task)
     if blockers:
         raise IllegalMove(
             f"cannot close blocked issue: {task.id} is blocked by [{' '.join(blockers)}]",
-            hint="use --force to override.",
+            hint="use --force to override",
         )
     if task.type == "epic":
         children = store.tasks.count(Filter(parent=task.id, not_statuses=RESOLVED))[""]
         if children:
             raise IllegalMove(
                 f"cannot close {task.id}: {children} open child issue(s)",
-                hint="close children first or use --force to override.",
+                hint="close children first or use --force to override",
             )

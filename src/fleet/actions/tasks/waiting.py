@@ -56,7 +56,7 @@ def wait(
 
 
 def wait_for_runs(fleet: Fleet, ids: Collection[str], *, is_served: Callable[[], bool]) -> bool:
-    """Wait until no run of these tasks is live. Return False if nobody is left who ends them."""
+    """Wait until no run of these tasks is live. Return False if no process is left that ends them."""
     while any(run.task_id in ids for run in fleet.store.runs.live()):
         if not is_served():
             return False

@@ -129,7 +129,7 @@ def rules_for(fleet: Fleet, place: str, terms: WorkerTerms, caller: Caller | Non
     """
     if not allows(terms.repos, place):
         raise IllegalMove(
-            f"{place or 'no directory'} is not an allowed repository", hint="FLEET_ALLOWED_REPOS lists those that are."
+            f"{place or 'no directory'} is not an allowed repository", hint="use a repository from FLEET_ALLOWED_REPOS"
         )
     if caller is None:
         return terms.rules()
@@ -156,10 +156,12 @@ def _part(text: str, longest: int) -> str:
 
 def _repository(path: str) -> Repository:
     if not path or "\0" in path:
-        raise BadInput("repo_path is empty" if not path else "repo_path has a NUL in it", hint="name a directory.")
+        raise BadInput(
+            "repo_path is empty" if not path else "repo_path contains a NUL character", hint="pass a directory"
+        )
     place = real(path)
     if not os.path.isdir(place):  # noqa: PTH112
-        raise BadInput(f"{path[:200]} is no directory", hint="repo_path names a checkout of a git repository.")
+        raise BadInput(f"{path[:200]} is not a directory", hint="pass a checkout of a git repository in repo_path")
     return find_repository(place)
 
 
@@ -222,14 +224,14 @@ def _kept(order: WorkerOrder) -> dict[str, Any]:
 
 def _check(order: WorkerOrder) -> None:
     if not checks.line("task_name", order.task_name, longest=LONGEST_NAME):
-        raise BadInput("task_name is empty", hint="say in a few words what the worker does.")
+        raise BadInput("task_name is empty", hint="pass a few words on the work of the worker")
     if not order.prompt.strip():
-        raise BadInput("the prompt is empty", hint="say what the worker is to do.")
+        raise BadInput("the prompt is empty", hint="describe the work of the worker")
     _check_text("the prompt", order.prompt, LONGEST_PROMPT)
     _check_text("verify", order.verify, LONGEST_NAME * 10)
     for name, words in (("extra_args", order.extra_args), ("tags", order.tags)):
         if len(words) > MOST_WORDS:
-            raise BadInput(f"{name} has {len(words)} entries; {MOST_WORDS} are the most")
+            raise BadInput(f"{name} has {len(words)} entries; the maximum is {MOST_WORDS}")
         for word in words:
             _check_text(name, word, MOST_METADATA)
     _check_text("metadata", encode(order.metadata), MOST_METADATA)
@@ -241,8 +243,10 @@ def _check_text(name: str, text: str, longest: int) -> None:
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
-        raise BadInput(f"{name} is not UTF-8 text", hint="convert it to UTF-8 first.") from error
+        raise BadInput(f"{name} is not UTF-8 text", hint="convert it to UTF-8 first") from error
     if size > longest:
-        raise BadInput(f"{name} has {size} bytes; {longest} are the most", hint="put it into a file of the repository.")
+        raise BadInput(
+            f"{name} has {size} bytes; the maximum is {longest}", hint="write the text to a file of the repository"
+        )
     if "\0" in text:
-        raise BadInput(f"{name} has a NUL in it", hint="take it out.")
+        raise BadInput(f"{name} contains a NUL character", hint="remove the NUL character")

@@ -69,11 +69,14 @@ def create(fleet: Fleet, order: TaskOrder, terms: WorkerTerms, maker: WorkerCrea
         names.check_branch(order.branch)
         names.check_pattern(order.branch, settings.project.branch_pattern)
         if not cwd:
-            raise BadInput("a branch needs a repository", hint="say with cwd in which one.")
+            raise BadInput("a branch needs a repository", hint="pass the repository in cwd")
     if not 0 <= order.priority <= 4:
-        raise BadInput(f"priority {order.priority} is out of range", hint="0 is the most urgent, 4 the least.")
+        raise BadInput(f"priority {order.priority} is out of range", hint="pass 0 (most urgent) to 4 (least urgent)")
     if len(order.prompt) > LONGEST_TEXT or "\0" in order.prompt + order.verify:
-        raise BadInput("the prompt is too long, or has a NUL in it", hint=f"{LONGEST_TEXT} characters are the most.")
+        raise BadInput(
+            "the prompt is too long or contains a NUL character",
+            hint=f"pass at most {LONGEST_TEXT} characters without NUL",
+        )
     fields = {
         "title": checks.title(order.title),
         "description": order.prompt,
@@ -102,7 +105,7 @@ def create(fleet: Fleet, order: TaskOrder, terms: WorkerTerms, maker: WorkerCrea
 
 def listed(fleet: Fleet, *, statuses: tuple[str, ...] | None, text: str, limit: int) -> list[dict[str, Any]]:
     if not 1 <= limit <= MOST_LISTED:
-        raise BadInput(f"limit {limit} is out of range", hint=f"1 to {MOST_LISTED}.")
+        raise BadInput(f"limit {limit} is out of range", hint=f"pass 1 to {MOST_LISTED}")
     where = Filter(statuses=statuses, text=text or None, unfinished=True if statuses is None else None)
     return [view(task) for task in fleet.store.tasks.find(where, sort="created", limit=limit)]
 
@@ -162,5 +165,5 @@ def _directory(given: str) -> str:
         return ""
     place = real(given) if "\0" not in given else ""
     if not place or not os.path.isdir(place):  # noqa: PTH112
-        raise BadInput(f"cwd {given[:200]!r} is no directory", hint="name one that exists.")
+        raise BadInput(f"cwd {given[:200]!r} is not a directory", hint="pass a directory that exists")
     return checks.line("cwd", place, longest=4096)

@@ -123,7 +123,9 @@ def _seconds(env: Mapping[str, str], name: str, usual: float, *, least: float = 
     except ValueError:
         number = math.nan
     if not least <= number <= MOST:
-        raise BadInput(f"{name}={said[:40]!r} is no number of seconds from {least:g} to {MOST}", hint=f"say {usual:g}.")
+        raise BadInput(
+            f"{name}={said[:40]!r} is not a number of seconds from {least:g} to {MOST}", hint=f"set it to {usual:g}"
+        )
     return number
 
 
@@ -132,5 +134,5 @@ def _count(env: Mapping[str, str], name: str, usual: int, *, least: int = 0, mos
     if not said:
         return usual
     if not (said.isascii() and said.isdecimal() and len(said) <= 7 and least <= int(said) <= most):
-        raise BadInput(f"{name}={said[:40]!r} is no whole number from {least} to {most}", hint=f"say {usual}.")
+        raise BadInput(f"{name}={said[:40]!r} is not a whole number from {least} to {most}", hint=f"set it to {usual}")
     return int(said)

@@ -159,9 +159,9 @@ def result(fleet: Fleet, worker: Worker) -> dict[str, Any]:
     try:
         told = read_result("".join(reading.text_of(place)).encode())
     except (FleetError, OSError):
-        return {"result": None, "result_error": f"there is no result: the worker is {worker.status}"}
+        return {"result": None, "result_error": f"no result: the worker is {worker.status}"}
     except ValueError as error:
-        return {"result": None, "result_error": f"its result.json is not understood: {error}"}
+        return {"result": None, "result_error": f"invalid result.json: {error}"}
     lists = {name: list(value) if isinstance(value, tuple) else value for name, value in told.as_dict().items()}
     return {"result": lists, "result_made_by": "agent"}
 
@@ -248,7 +248,7 @@ def _heartbeat(worker: Worker, waits: str) -> str | None:
     if task.cancel_requested_at is not None:
         return "is being stopped"
     if run is None or not run.is_live:
-        return task.reason or waits or "waits for its turn"
+        return task.reason or waits or "waiting to start"
     return f"{run.events} events, {run.tool_calls} tool calls"
 
 

@@ -40,7 +40,7 @@ def warnings(fleet: Fleet, names: Collection[str], repo: str = "") -> list[str]:
     if unsaid:
         found.append(
             f"permissions were never chosen, so {' and '.join(unsaid)} may use only the tools that your own settings "
-            "of it allow, and nobody is there to be asked for more: `fleet init --permissions skip` lets agents use "
+            "of it allow, and no person can grant more: `fleet init --permissions skip` lets agents use "
             "all tools unasked, `fleet init --permissions user` leaves it so"
         )
     return found

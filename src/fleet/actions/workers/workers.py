@@ -50,7 +50,7 @@ KNOWN = (*STATUSES, "cleanup_failed")
 class WorkerNotFound(FleetError):
     """No worker has this id."""
 
-    hint = "`list_workers` shows those there are."
+    hint = "call `list_workers` to list the workers"
 
     def __init__(self, worker_id: str) -> None:
         super().__init__(f"no worker {worker_id[:80]!r}")
@@ -125,9 +125,9 @@ def workers(fleet: Fleet, statuses: Iterable[str] | None = None, *, limit: int =
     """Return the newest workers, newest first. With statuses, return only workers in one of them. Raises BadInput."""
     wanted = None if statuses is None else set(statuses)
     if unknown := sorted((wanted or set()) - set(KNOWN)):
-        raise BadInput(f"unknown status {unknown[0][:40]!r}", hint=f"statuses: {', '.join(STATUSES)}.")
+        raise BadInput(f"unknown status {unknown[0][:40]!r}", hint=f"pass one of these: {', '.join(STATUSES)}")
     if not 1 <= limit <= MOST_LISTED:
-        raise BadInput(f"limit {limit} is out of range", hint=f"1 to {MOST_LISTED}.")
+        raise BadInput(f"limit {limit} is out of range", hint=f"pass 1 to {MOST_LISTED}")
     with fleet.store.snapshot():
         where = Filter(origins=(ORIGIN,), metadata_key=KEY, statuses=_task_statuses(wanted))
         tasks = fleet.store.tasks.find(where, sort="created", limit=limit if wanted is None else MOST_READ)
@@ -147,21 +147,21 @@ def own(task: Task, caller: Caller | None, doing: str) -> None:
     """Raise IllegalMove if the caller is a run and did not make the task."""
     if caller is not None and (task.id == caller.task_id or not may_change(caller, task)):
         raise IllegalMove(
-            f"an agent may not {doing} {task.id}: {caller.task_id} did not make it", hint="that is for a person to do."
+            f"an agent may not {doing} {task.id}: {caller.task_id} did not create it", hint="ask a person to do that"
         )
 
 
 def cancel(fleet: Fleet, worker_id: str, *, caller: Caller | None = None) -> Worker:
     """Stop a worker, or prevent its start. Its work stays. Raises WorkerNotFound, and IllegalMove if it has ended.
 
-    A live agent is asked to stop. The worker is over once its agent has stopped.
+    A live agent is asked to stop. The worker has finished once its agent has stopped.
     """
     with fleet.store.atomic():
         found = worker(fleet, worker_id)
         own(found.task, caller, "cancel")
         if found.is_over:
             raise IllegalMove(
-                f"worker {worker_id} is {found.status} already", hint="`cleanup_worker` removes its worktree."
+                f"worker {worker_id} is already {found.status}", hint="call `cleanup_worker` to remove its worktree"
             )
         agents.kill(fleet, [worker_id], reason=CANCELLED_HERE)
         questions.withdraw(fleet, [worker_id])
@@ -179,11 +179,11 @@ def cleanup(
     own(found.task, caller, "clean up after")
     if not found.is_over or (found.run is not None and found.run.is_live):
         raise IllegalMove(
-            f"worker {worker_id} is {found.status}: it cannot be cleaned up", hint="`cancel_worker` it, or wait."
+            f"cannot clean up worker {worker_id}: it is {found.status}", hint="call `cancel_worker`, or wait"
         )
     space = found.workspace
     if space is None or not remove_worktree:
-        why = [] if space is None or not remove_branch else ["its branch stays: it is checked out in its worktree"]
+        why = [] if space is None or not remove_branch else ["its branch is kept: it is checked out in its worktree"]
         return CleanupResult(False, False, why, [], [], "")
     if space.is_gone:
         return CleanupResult(False, False, [], space.saved_refs, [], "")

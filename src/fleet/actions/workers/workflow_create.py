@@ -77,19 +77,21 @@ def make(
     Raises BadInput, NoRepository, IllegalMove if the caller may not, and FleetError if something is not trusted.
     """
     if "\0" in asked.directory or not os.path.isdir(asked.directory):  # noqa: PTH112
-        raise BadInput(f"{asked.directory[:200]!r} is no directory", hint="name a checkout of a git repository.")
+        raise BadInput(f"{asked.directory[:200]!r} is not a directory", hint="pass a checkout of a git repository")
     try:
         repository = find_repository(asked.directory)
     except NoRepository as error:
-        raise NoRepository(str(error), hint="go into one, or name one with --repo (repo_path in a call).") from error
+        raise NoRepository(
+            str(error), hint="go into a repository, or pass one with --repo (repo_path in a call)"
+        ) from error
     rules = rules_for(fleet, repository.top, terms, maker.caller)
     settings = settings_in(fleet.home, fleet.store, repository.top)
     refuse_untrusted(fleet.store, repository, settings)
     prompt = _prompt(asked.prompt or plan.task_prompt)
     if not prompt.strip() and (asking := [stage.stage for stage in plan.stages if ABOUT in stage.prompt]):
         raise BadInput(
-            f"nothing is said of what the workflow is about, and stage {asking[0]!r} asks for {ABOUT}",
-            hint='say it: -p "…" on the command line, task_prompt in the file or the call.',
+            f"the workflow has no prompt, but stage {asking[0]!r} uses {ABOUT}",
+            hint='pass -p "…" on the command line, or task_prompt in the file or the call',
         )
     now = fleet.store.now()
     workflow = Workflow(
@@ -178,9 +180,12 @@ def _prompt(text: str) -> str:
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
-        raise BadInput("the prompt is not UTF-8 text", hint="convert it to UTF-8 first.") from error
+        raise BadInput("the prompt is not UTF-8 text", hint="convert it to UTF-8 first") from error
     if size > LONGEST_PROMPT or "\0" in text:
-        raise BadInput("the prompt is too long, or has a NUL in it", hint=f"{LONGEST_PROMPT} bytes are the most.")
+        raise BadInput(
+            "the prompt is too long or contains a NUL character",
+            hint=f"pass at most {LONGEST_PROMPT} bytes without NUL",
+        )
     return text
 
 
@@ -234,7 +239,7 @@ def write_template(name: str, path: str) -> None:
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     except FileExistsError as error:
-        raise BadInput(f"{path} is there already", hint="name another file with --out.") from error
+        raise BadInput(f"{path} already exists", hint="pass another file with --out") from error
     except OSError as error:
         raise FleetError(f"cannot write {path}: {error.strerror}") from error
     with open(handle, "wb") as file:  # noqa: PTH123 - not a path

@@ -105,7 +105,7 @@ class Flow(NamedTuple):
         return self.status in (SUCCEEDED, FAILED, CANCELLED)
 
     def rests(self, asking: Container[str] = ()) -> bool:
-        """Return True if it is over or continues only after an answer. `asking` names tasks with an open question."""
+        """Return True if it has finished or waits for an answer. `asking` names tasks with an open question."""
         asks = [seen.state == StageState.NEEDS_YOU or seen.task_id in asking for seen in self.stages]
         going = (seen for seen, waits in zip(self.stages, asks, strict=True) if not waits)
         return self.is_over or (
@@ -128,7 +128,7 @@ class Flow(NamedTuple):
 
     @property
     def trouble(self) -> str:
-        """Return the reason of the first stage that failed by itself, or the reason of the cancellation.
+        """Return the reason of the first stage that failed, or the reason of the cancellation.
 
         Return "" if neither exists.
         """
@@ -172,7 +172,7 @@ def meant(fleet: Fleet, said: str) -> Flow:
         fitting = [each.id for each in kept if said and each.id.startswith(said)]
         if len(fitting) > 1:
             shown = ", ".join(fitting[:MOST_SHOWN]) + (" …" if len(fitting) > MOST_SHOWN else "")
-            raise UsageError(f"{said!r} fits {len(fitting)} workflows: {shown}", hint="type more of the id.")
+            raise UsageError(f"{said!r} matches {len(fitting)} workflows: {shown}", hint="type more of the id")
         said = fitting[0] if fitting else said
     return flow(fleet, said)
 
@@ -181,9 +181,9 @@ def flows(fleet: Fleet, statuses: Iterable[str] | None = None, *, limit: int = 2
     """Return the newest workflows, newest first. With statuses, return only those in one of them. Raises BadInput."""
     wanted = None if statuses is None else set(statuses)
     if unknown := sorted((wanted or set()) - set(STATUSES)):
-        raise BadInput(f"unknown status {unknown[0][:40]!r}", hint=f"statuses: {', '.join(STATUSES)}.")
+        raise BadInput(f"unknown status {unknown[0][:40]!r}", hint=f"pass one of these: {', '.join(STATUSES)}")
     if not 1 <= limit <= MOST_LISTED:
-        raise BadInput(f"limit {limit} is out of range", hint=f"1 to {MOST_LISTED}.")
+        raise BadInput(f"limit {limit} is out of range", hint=f"pass 1 to {MOST_LISTED}")
     with fleet.store.snapshot():
         kept = fleet.store.workflows.newest(limit=limit if wanted is None else MOST_LISTED)
         found = (_seen(fleet, workflow) for workflow in kept)
@@ -196,7 +196,7 @@ def current(fleet: Fleet) -> list[Flow]:
 
 
 def wait(fleet: Fleet, workflow_id: str, *, tell: Callable[[Flow], None]) -> Flow:
-    """Wait until a workflow is over or a person must answer. Call `tell` after each look."""
+    """Wait until a workflow finishes or needs an answer. Call `tell` after each check."""
     looked = time.monotonic()
     while True:
         found = flow(fleet, workflow_id)
@@ -227,15 +227,15 @@ def results_view(found: Flow) -> dict[str, Any]:
 def cancel(fleet: Fleet, workflow_id: str, *, caller: Caller | None = None) -> Flow:
     """Stop all unfinished stages.
 
-    Finished work stays. Raises WorkflowNotFound, and IllegalMove if the workflow is over.
+    Finished work stays. Raises WorkflowNotFound, and IllegalMove if the workflow has finished.
     """
     with fleet.store.atomic():
         found = flow(fleet, workflow_id)
         own(found.workflow, caller, "cancel")
         if found.is_over:
             raise IllegalMove(
-                f"workflow {workflow_id} is {found.status} already",
-                hint=f"`fleet workflow cleanup {workflow_id}` removes its worktrees.",
+                f"workflow {workflow_id} is already {found.status}",
+                hint=f"run `fleet workflow cleanup {workflow_id}` to remove its worktrees",
             )
         going = [seen.task_id for seen in found.stages if seen.state == StageState.NEEDS_YOU or _goes_on(seen.task)]
         agents.kill(fleet, going, reason=STOPPED_WITH_ALL)
@@ -254,7 +254,7 @@ def cleanup(fleet: Fleet, workflow_id: str, *, with_branches: bool, caller: Call
     if not found.is_over:
         raise IllegalMove(
             f"workflow {workflow_id} is {found.status}: it cannot be cleaned up",
-            hint=f"`fleet workflow cancel {workflow_id}`, or wait.",
+            hint=f"`fleet workflow cancel {workflow_id}`, or wait",
         )
     ids = [space.task_id for space in worktrees(fleet, found)]
     removal.wait_for_end(fleet, ids, END_SECONDS)
@@ -275,8 +275,8 @@ def own(workflow: Workflow, caller: Caller | None, doing: str) -> None:
     """Raise IllegalMove if the caller is a run whose task did not make the workflow."""
     if caller is not None and caller.task_id != workflow.caller:
         raise IllegalMove(
-            f"an agent may not {doing} {workflow.id}: {caller.task_id} did not make it",
-            hint="that is for a person to do.",
+            f"an agent may not {doing} {workflow.id}: {caller.task_id} did not create it",
+            hint="ask a person to do that",
         )
 
 

@@ -181,7 +181,7 @@ def _stop(fleet: Fleet, task: Task, live: bool, reason: str) -> KillResult:
         if space is not None and not space.is_gone:
             return KillResult(task, asked=False)  # nothing to stop: the caller removes the worktree
         gone = ", and its worktree is gone" if space is not None else ""
-        raise IllegalMove(f"{task.id} is closed already{gone}", hint=f"`fleet retry {task.id}` opens it again.")
+        raise IllegalMove(f"{task.id} is already closed{gone}", hint=f"run `fleet retry {task.id}` to reopen it")
     stopped = task.freed(fleet.store.now(), status=Status.BLOCKED).replace(reason=reason, defer_until=None)
     fleet.store.tasks.save(stopped)
     return KillResult(stopped, asked=False)
@@ -189,11 +189,11 @@ def _stop(fleet: Fleet, task: Task, live: bool, reason: str) -> KillResult:
 
 def _opened(fleet: Fleet, task: Task, live: bool) -> Task:
     if live or task.is_supervised:
-        raise IllegalMove(f"{task.id} is running", hint=f"`fleet kill {task.id}` stops it first.")
+        raise IllegalMove(f"{task.id} is running", hint=f"run `fleet kill {task.id}` to stop it first")
     if task.status == Status.IN_PROGRESS:
         raise IllegalMove(
-            f"{task.id} is held by {task.assignee or task.claim_owner or 'somebody'}",
-            hint=f"`fleet kill {task.id}` takes it away first.",
+            f"{task.id} is held by {task.assignee or task.claim_owner or 'another owner'}",
+            hint=f"run `fleet kill {task.id}` to release it first",
         )
     free = task.reopened(fleet.store.now()).replace(assignee="", claim_owner="", run_id="")
     stops = {"cancel_requested_at": None, "cancel_reason": "", "hand_in_reason": ""}

@@ -98,7 +98,7 @@ def _look(fleet: Fleet, space: Workspace, spaces: list[Workspace]) -> list[str]:
                 break
             found = watch.look(spaces, landed)
     except (FleetError, OSError) as error:  # earlier results and other repositories still count
-        return [f"{space.repo} could not be looked at: {error}"]
+        return [f"{space.repo} could not be checked: {error}"]
     if found is None:
         return []
     keep(fleet.store, space.common, found, fleet.store.now())

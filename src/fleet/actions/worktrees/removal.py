@@ -122,7 +122,7 @@ def _left_elsewhere(fleet: Fleet, task_id: str, wished: dict[str, bool]) -> Remo
     name = name_of(fleet, space.host)
     if space.is_gone:
         kept = ", ".join(space.saved_refs)
-        note = f"host {name} has removed it" + (f"; what was not committed is kept there: {kept}" if kept else "")
+        note = f"host {name} has removed it" + (f"; uncommitted changes is kept there: {kept}" if kept else "")
         return Removal(space, SavedWork(), True, branch_kept=str(space.made.get(BRANCH_KEPT) or ""), note=note)
     later, refused = ask_to_go(fleet, space, **wished)
     return Removal(space, SavedWork(), False, why_not=refused, later="" if refused else later)
@@ -155,5 +155,5 @@ def _without_branch(fleet: Fleet, done: Removal) -> Removal:
     try:
         kept = delete_branch(Work(fleet.home, done.workspace).view, done.workspace.branch)
     except FleetError as error:
-        return done._replace(why_not=f"its branch stays: {error}")
+        return done._replace(why_not=f"its branch is kept: {error}")
     return done._replace(branch_kept=kept)

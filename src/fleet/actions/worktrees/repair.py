@@ -73,14 +73,14 @@ def _workspaces(fleet: Fleet, scope: NameScope) -> Iterator[str]:
         is_there = os.path.isdir(space.path)  # noqa: PTH112
         if space.task_id in held:
             if space.ready_at is not None and not is_there:
-                kill = f"`fleet kill {space.branch}` stops it, and saves what git still holds"
+                kill = f"`fleet kill {space.branch}` stops it and saves what git still has"
                 yield f"{space.branch}: its folder is gone, and its agent goes on; {kill}"
         elif space.removing_at is not None:
             yield from _remove(fleet, space, "its removal had been cut short")
         elif space.ready_at is None:
             yield _undone(fleet, space)
         elif not is_there and not is_seen(space.path):
-            words = f"nothing of it is removed; `fleet kill {space.branch}` removes what is left"
+            words = f"nothing is removed; `fleet kill {space.branch}` removes what is left"
             yield f"{space.branch}: its folder {space.path} cannot be seen, as its parent folder is missing; {words}"
         elif not is_there:
             yield from _remove(fleet, space, "its folder was gone")
@@ -123,7 +123,7 @@ def _restored(fleet: Fleet, work: Work) -> str:
     found = restore_branch(work.view, space.branch, work.admin, known)
     if len(found) == 1:
         return f"{gone}, made it again at {found[0][:12]}, where its worktree is"
-    told = f"it was at one of {', '.join(commit[:12] for commit in found)}" if found else "nobody knows where it was"
+    told = f"it was at one of {', '.join(commit[:12] for commit in found)}" if found else "its commit is unknown"
     return f"{gone}, and {told}; `git branch {space.branch} COMMIT` makes it again"
 
 
@@ -157,7 +157,7 @@ def _remove(fleet: Fleet, space: Workspace, why: str) -> Iterator[str]:
 def _undone(fleet: Fleet, space: Workspace) -> str:
     """Remove a worktree that was never finished. No agent worked in it, so nothing needs saving."""
     take_back(fleet.home, fleet.store, space.task_id)
-    return f"{space.branch}: took back its worktree, which was never finished"
+    return f"{space.branch}: removed its unfinished worktree"
 
 
 def _strangers(fleet: Fleet, scope: NameScope, alive: list[Stray]) -> Iterator[str]:

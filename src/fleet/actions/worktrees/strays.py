@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from fleet.assembly import Fleet
     from fleet.supervisor.strays import Stray
 
-TAKES_IN = "`fleet run start` adopts it, or ends it and saves its work"
-AGAIN = "`fleet run restart` tries again to adopt or end it"
+TAKES_IN = "run `fleet run start` to adopt it, or to stop it and save its work"
+AGAIN = "run `fleet run restart` to adopt or stop it"
 
 
 def strays(fleet: Fleet) -> list[Stray]:
@@ -40,7 +40,7 @@ def in_words(fleet: Fleet, stray: Stray) -> str:
 
 def fact(stray: Stray) -> str:
     where = f" in {stray.cwd}" if stray.cwd else ""
-    return f"the agent of {stray.run_id} lives{where}, and the database does not have it as live"
+    return f"the agent of {stray.run_id} lives{where}, but the database does not list it as live"
 
 
 def remedy(fleet: Fleet) -> str:

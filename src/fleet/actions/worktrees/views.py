@@ -164,12 +164,14 @@ def difference(fleet: Fleet, task_id: str, *, stat: bool = False, names: bool = 
     """Return the diff between a task's base and its work, including uncommitted changes. Raises FleetError."""
     space = fetch.workspace_here(fleet, fleet.store.tasks.get(task_id))
     if space is None:
-        raise FleetError(f"{task_id} has no worktree", hint="only tasks with a branch have one.")
+        raise FleetError(f"{task_id} has no worktree", hint="pass a task with a branch")
     work = Work(fleet.home, space)
     if space.is_gone:
         tip = work.tip
         if tip is None:
-            raise FleetError(f"branch {space.branch} is gone", hint="`git for-each-ref refs/fleet` shows what is kept.")
+            raise FleetError(
+                f"branch {space.branch} is gone", hint="run `git for-each-ref refs/fleet` to list the saved refs"
+            )
         tree = tip
     else:
         tree = work.tree()

@@ -107,7 +107,7 @@ class ShimStart:
         who = (os.geteuid(), os.getegid())
         user = NEWUSER if self._space == "user" else 0
         if not self._kernel.unshare(NEWPID | NEWNS | user):
-            raise OSError("no PID namespace is to be had")
+            raise OSError("PID namespaces are not available")
         if user:
             map_user(*who)
         self._kernel.mount("", "/", flags=REC | PRIVATE)

@@ -42,7 +42,7 @@ class Keyboard(Stdin):
         self._closing = True
 
     def write(self, text: str) -> str:
-        return "the agent has a terminal: paste the text or press keys there"
+        return "the agent runs in a terminal: type the text there"
 
     def close(self) -> str:
         return self.write("")
@@ -141,7 +141,7 @@ def take_lock() -> int:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > give_up:
-                raise SystemExit("an agent lives in this folder") from None
+                raise SystemExit("an agent is alive in this folder") from None
             time.sleep(0.01)
         else:
             return handle
@@ -154,7 +154,7 @@ def take_spec(token: str) -> "dict[str, Any]":
     except OSError:
         spec = {}
     if spec.get("token") != token:
-        raise SystemExit("this start was given up meanwhile")
+        raise SystemExit("this start was cancelled")
     # Before the spec is removed: an agent that may have started must not look like one that did not.
     os.close(os.open("started", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
     drop_spec()

@@ -109,11 +109,9 @@ def _carry_out(verb: Verb, arguments: Arguments) -> int:
 def _check_global(verb: Verb, arguments: Arguments) -> None:
     for unsupported in ("db", "global", "profile"):
         if arguments.has(unsupported):
-            raise UsageError(
-                f"--{unsupported} is not supported by fleet bd", hint="set FLEET_HOME to choose the queue."
-            )
+            raise UsageError(f"--{unsupported} is not supported by fleet bd", hint="set FLEET_HOME to choose the queue")
     if verb.writing(arguments) and arguments.flag("readonly"):
-        raise FleetError(f"operation '{verb.name}' is not allowed in read-only mode", hint="leave --readonly out.")
+        raise FleetError(f"operation '{verb.name}' is not allowed in read-only mode", hint="leave --readonly out")
     directory = arguments.text("directory")
     if directory:
         try:
@@ -127,4 +125,4 @@ def _check_text(argv: list[str]) -> None:
         try:
             word.encode()
         except UnicodeEncodeError:
-            raise UsageError(f"argument {at} is not valid UTF-8", hint="pass text as UTF-8.") from None
+            raise UsageError(f"argument {at} is not valid UTF-8", hint="pass text as UTF-8") from None

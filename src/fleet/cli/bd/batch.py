@@ -184,7 +184,7 @@ def _check_holder(session: Session, task: Task, patch: Patch, force: bool) -> No
     if held and not force and patch.status is None and patch.fields.get("assignee", task.assignee) != task.assignee:
         raise AlreadyClaimed(
             f'cannot reassign {task.id}: held by "{task.assignee}" (in_progress); coordinate with the holder',
-            hint="add force=true only if the claim is abandoned.",
+            hint="add force=true only if the claim is abandoned",
         )
 
 

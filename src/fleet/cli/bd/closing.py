@@ -26,7 +26,7 @@ _CLOSE_FLAGS = """
 -m --message EACH  | the same
 --comment EACH     | the same
 --reason-file TEXT | read the reason from a file, - for stdin
--f --force         | also what is blocked, pinned, has open children or is somebody else's
+-f --force         | also tasks that are blocked, pinned, have open children or another owner
 --suggest-next     | show what became ready
 --claim-next       | take the next ready task
 --continue         | not supported
@@ -46,7 +46,7 @@ FLAGS = {
 def close(session: Session) -> int:
     if session.arguments.has("continue"):
         raise UsageError(
-            "--continue is not supported by fleet bd", hint="molecules are not supported; use --claim-next."
+            "--continue is not supported by fleet bd", hint="molecules are not supported; use --claim-next"
         )
     if not session.arguments.words:
         raise UsageError("no issue ID provided", hint="name the tasks to close: `bd close <id…>`")
@@ -63,7 +63,7 @@ def done(session: Session) -> int:
 
 def reopen(session: Session) -> int:
     if not session.arguments.words:
-        raise UsageError("requires at least 1 arg(s), only received 0", hint="name the tasks to open again.")
+        raise UsageError("requires at least 1 arg(s), only received 0", hint="name the tasks to open again")
     reason = checks.body("reason", session.arguments.text("reason"))
     opened: list[Task] = []
     failed = False

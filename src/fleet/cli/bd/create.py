@@ -196,7 +196,7 @@ def _status_and_times(session: Session, config: dict[str, str]) -> dict[str, Any
     if session.arguments.has("status"):
         found["status"] = checks.status(session.arguments.text("status"), config)
         if found["status"] == Status.CLOSED:
-            raise BadInput("a new task cannot be closed", hint="create it, then close it.")
+            raise BadInput("a new task cannot be closed", hint="create it, then close it")
     deferral = found["defer_until"]
     if deferral is not None and deferral > session.store.now():
         found.setdefault("status", Status.DEFERRED)
@@ -238,7 +238,7 @@ def _dependencies(session: Session) -> tuple[tuple[tuple[str, str, str], ...], t
             raise BadInput(
                 f'--deps cannot attach both "{seen[target]}" and "{kind}" to the same target "{target}": '
                 "a target can only carry one dependency type at a time",
-                hint="pick one type, or make a separate task for the second relation.",
+                hint="pick one type, or make a separate task for the second relation",
             )
         if reverse:
             holds.append((kind, target))
@@ -247,7 +247,7 @@ def _dependencies(session: Session) -> tuple[tuple[tuple[str, str, str], ...], t
     if session.arguments.text("waits-for"):
         gate = session.arguments.text("waits-for-gate", "all-children")
         if gate not in ("all-children", "any-children"):
-            raise BadInput(f"invalid --waits-for-gate {gate!r}", hint="all-children or any-children.")
+            raise BadInput(f"invalid --waits-for-gate {gate!r}", hint="all-children or any-children")
         needs.append(("waits-for", _target(session, session.arguments.text("waits-for")), encode({"gate": gate})))
     return tuple(needs), tuple(holds)
 

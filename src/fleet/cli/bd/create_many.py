@@ -73,7 +73,7 @@ def check_flags(session: Session, by: str) -> None:
     everywhere = {flag.dest for flag in table(GLOBAL_FLAGS)}
     for name in session.arguments.given:
         if name not in SHARED and name not in everywhere:
-            raise UsageError(f"--{name} cannot be used with --{by}", hint="say it in the file, for each task.")
+            raise UsageError(f"--{name} cannot be used with --{by}", hint="say it in the file, for each task")
 
 
 def _draft(session: Session, sections: Sections) -> tasks.Draft:
@@ -187,7 +187,7 @@ def _fence(line: str, fence: str) -> str:
 def _known(name: str, number: int) -> str:
     found = SECTIONS.get(name.lower())
     if found is None:
-        raise BadInput(f"line {number}: unknown section {name!r}", hint=f"sections: {', '.join(SECTIONS)}.")
+        raise BadInput(f"line {number}: unknown section {name!r}", hint=f"sections: {', '.join(SECTIONS)}")
     return found
 
 

@@ -42,7 +42,7 @@ def _words(session: Session) -> list[str]:
         lines = [line.strip() for line in read_source(session.arguments.text("from-file")).split("\n")]
         words += [line for line in lines if line and not line.startswith("#")]
     if not words:
-        raise UsageError("no issue IDs provided", hint="`bd delete <id…>` shows what would be deleted.")
+        raise UsageError("no issue IDs provided", hint="run `bd delete <id…>` to show what would be deleted")
     return words
 
 
@@ -57,7 +57,7 @@ def _find_all(session: Session, words: list[str]) -> list[str]:
             missing.append(word)
     if missing:
         told = f"issue {missing[0]} not found" if len(words) == 1 else f"issues not found: {', '.join(missing)}"
-        raise BadInput(told, hint="delete takes whole ids; `fleet bd list --all` lists them.")
+        raise BadInput(told, hint="delete takes whole ids; `fleet bd list --all` lists them")
     return list(keys)
 
 

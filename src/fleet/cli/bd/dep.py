@@ -58,7 +58,7 @@ def dep(session: Session) -> int:
     arguments = session.arguments
     if len(arguments.words) > 1:
         raise UsageError(
-            f"accepts at most 1 arg(s), received {len(arguments.words)}", hint="`bd dep add A B`: A waits for B."
+            f"accepts at most 1 arg(s), received {len(arguments.words)}", hint="`bd dep add A B`: A waits for B"
         )
     if not arguments.has("blocks"):
         from fleet.cli.bd.help_text import show_verb
@@ -125,7 +125,7 @@ def _two_ids(session: Session) -> tuple[str, str]:
     if len(words) != 2:
         raise UsageError(
             f"requires 2 arg(s), only received {len(arguments.words)} (or use --blocked-by/--depends-on flag)",
-            hint="`bd dep add A B`: A waits for B.",
+            hint="`bd dep add A B`: A waits for B",
         )
     return words[0], words[1]
 

@@ -103,7 +103,7 @@ def check_fleet_keys(found: dict[str, Any], session: Session) -> dict[str, Any]:
     if "fleet.coder" in found:
         found = {**found, "fleet.coder": known_coder(session, str(found["fleet.coder"]))}
     if found.get("fleet.workspace", "") not in ("", "directory", "worktree"):
-        raise BadInput(f"unknown workspace {found['fleet.workspace']!r}", hint="directory or worktree.")
+        raise BadInput(f"unknown workspace {found['fleet.workspace']!r}", hint="directory or worktree")
     if isinstance(found.get("fleet.requires"), str):
         from fleet.core.host import checked as offered
 

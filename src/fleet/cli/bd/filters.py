@@ -23,7 +23,7 @@ FILTER_FLAGS = """
 -t --type LIST            | types
 --exclude-type LIST       | not these types
 -a --assignee TEXT        | whose
---no-assignee             | nobody's
+--no-assignee             | without an assignee
 -l --label LIST           | with all of these labels
 --label-any LIST          | with one of these labels
 --exclude-label LIST      | without these labels
@@ -38,7 +38,7 @@ FILTER_FLAGS = """
 --id LIST                 | these ids
 --spec TEXT               | whose spec begins so
 --parent TEXT             | children of this task
---no-parent               | nobody's children
+--no-parent               | without a parent
 --created-after TEXT      | made after
 --created-before TEXT     | made before
 --updated-after TEXT      | changed after

@@ -133,7 +133,7 @@ def _checked_node(session: Session, found: dict[str, Any], key: str) -> Node:
     now = session.store.now()
     row = jsonl.row_from(plain, session.store.config.all(), now)
     if row.task.status == Status.CLOSED:
-        raise BadInput("a new task cannot be closed", hint="create it, then close it.")
+        raise BadInput("a new task cannot be closed", hint="create it, then close it")
     fields = {name: value for name, value in row.task.as_dict().items() if name not in MADE_ANEW}
     check_fleet_keys(plain.get("metadata") or {}, session)
     fields |= {name: value for name, value in placement(session).items() if not fields[name]}
@@ -168,7 +168,7 @@ def _edge(session: Session, found: dict[str, Any], at: int, keys: dict[str, Node
     kind = checks.line("type", _text(found, "type"), longest=50) or BLOCKS
     gate = _text(found, "gate")
     if gate not in ("", ALL_CHILDREN, ANY_CHILDREN):
-        raise BadInput(f"{what}: invalid gate {gate!r}", hint=f"{ALL_CHILDREN} or {ANY_CHILDREN}.")
+        raise BadInput(f"{what}: invalid gate {gate!r}", hint=f"{ALL_CHILDREN} or {ANY_CHILDREN}")
     metadata = encode({"gate": gate or ALL_CHILDREN}) if kind == WAITS_FOR else "{}"
     thread = checks.line("thread_id", _text(found, "thread_id"))
     return Tie(what=what, task=ends[0], needs=ends[1], type=kind, metadata=metadata, thread_id=thread)

@@ -33,7 +33,7 @@ def import_(session: Session) -> int:
     if len(names) != 1:
         raise UsageError(
             "name one file to import" if names else "no file to import was named",
-            hint="`bd import FILE`, or `bd import -` to read what is piped in.",
+            hint="`bd import FILE`, or `bd import -` to read what is piped in",
         )
     rehearse, source = arguments.flag("dry-run"), "stdin" if names[0] == "-" else names[0]
     with _opened(names[0]) as stream:
@@ -71,7 +71,7 @@ def _opened(name: str) -> BinaryIO:
         copy.seek(0)
     except OSError as error:
         raise BadInput(
-            f"cannot read {name}: {error.strerror}", hint="name a file that exists, or - for stdin."
+            f"cannot read {name}: {error.strerror}", hint="name a file that exists, or - for stdin"
         ) from error
     return copy
 

@@ -24,8 +24,8 @@ FLAGS = {
 --agents-template TEXT | accepted; no file of a project is written
 --agents-profile TEXT  | accepted; no file of a project is written
 --agents-file TEXT     | accepted; no file of a project is written
---force            | not supported: nothing that exists is made anew
---reinit-local     | not supported: nothing that exists is made anew
+--force            | not supported: fleet never recreates a database
+--reinit-local     | not supported: fleet never recreates a database
 --discard-remote   | not supported: there is no remote
 --destroy-token TEXT | not supported: nothing is destroyed
 --from-jsonl       | not supported: use bd import
@@ -45,6 +45,7 @@ FLAGS = {
 
 def init(session: Session) -> int:
     """Create the home if it does not exist, and set the prefix. An existing home keeps its content."""
+    from fleet.actions.control.homes import CREATED_DATABASE
     from fleet.actions.control.homes import init as make  # writes settings; not needed for help
 
     _refuse_unsupported(session)
@@ -60,7 +61,7 @@ def init(session: Session) -> int:
     prefix = config(session)[PREFIX]
     if session.json:
         found = {"path": session.home.root, "database_path": session.home.database, "prefix": prefix}
-        return session.answer({**found, "created": "made the database" in changes})
+        return session.answer({**found, "created": CREATED_DATABASE in changes})
     if not session.quiet:
         made = "bd initialized successfully!" if changes else "bd was initialized already; nothing to change."
         session.say(f"✓ {made}\n\n  Database: {session.home.database}\n  Issue prefix: {prefix}")
@@ -73,4 +74,4 @@ def _refuse_unsupported(session: Session) -> None:
         names, _, reason = row.partition("|")
         flag = next(word for word in names.split() if word.startswith("--"))
         if reason.strip().startswith("not supported") and session.arguments.has(flag[2:]):
-            raise UsageError(f"{flag} is {reason.strip()}", hint="`bd init --prefix NAME` is all it takes.")
+            raise UsageError(f"{flag} is {reason.strip()}", hint="`bd init --prefix NAME` is all it takes")

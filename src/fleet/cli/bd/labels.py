@@ -101,7 +101,7 @@ def _new_labels(text: str) -> tuple[str, ...]:
     for name in names:
         if name.startswith(RESERVED):
             raise BadInput(
-                f"'{RESERVED}' labels are reserved for cross-project capabilities", hint="choose another word."
+                f"'{RESERVED}' labels are reserved for cross-project capabilities", hint="choose another word"
             )
     return names
 

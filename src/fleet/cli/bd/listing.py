@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FLAGS = {
     "list_tasks": FILTER_FLAGS
     + """
---all               | also what is over
+--all               | also closed tasks
 -n --limit INT      | how many at most (default 50, 0 is all)
 --sort TEXT         | priority, created, updated, closed, status, id, title, type or assignee
 -r --reverse        | the other way round
@@ -49,7 +49,7 @@ def list_tasks(session: Session) -> int:
         raise BadInput(f'invalid sort field "{sort}" (valid: {", ".join(SORTS)})')
     if arguments.text("format") not in ("", "json"):
         raise UsageError(
-            f"--format {arguments.text('format')} is not supported by fleet bd", hint="--json and --flat are."
+            f"--format {arguments.text('format')} is not supported by fleet bd", hint="--json and --flat are"
         )
     limit = limit_of(session, _usual_limit(session))
     with session.store.snapshot():

@@ -22,13 +22,13 @@ def placement(session: Session) -> dict[str, str]:
         found["made_by"] = caller.task_id
     coder = arguments.text("coder") or env.get("FLEET_CODER", "")
     if arguments.has("coder") and not coder:
-        raise BadInput("--coder needs a name", hint="leave it out to use the default coder.")
+        raise BadInput("--coder needs a name", hint="leave it out to use the default coder")
     if coder:
         found["coder"] = known_coder(session, coder)
     found["model"] = checks.model(arguments.text("model") or env.get("FLEET_MODEL", ""))
     found["workspace"] = arguments.text("workspace")
     if found["workspace"] not in ("", "directory", "worktree"):
-        raise BadInput(f"unknown workspace {found['workspace']!r}", hint="directory or worktree.")
+        raise BadInput(f"unknown workspace {found['workspace']!r}", hint="directory or worktree")
     if arguments.has("requires") or arguments.has("host"):
         found["requires"] = requirements(session, "")
     return found | _travelling(session, found) if session.store.is_shared else found
@@ -58,12 +58,12 @@ def _cwd(given: str) -> str:
         cwd = os.path.abspath(os.path.expanduser(given)) if given else os.getcwd()  # noqa: PTH100, PTH109, PTH111
     except FileNotFoundError:
         raise BadInput(
-            "the current directory no longer exists", hint="change to one that does, or give --cwd."
+            "the current directory no longer exists", hint="change to one that does, or give --cwd"
         ) from None
     if given and not os.path.isdir(cwd):  # noqa: PTH112
-        raise BadInput(f"--cwd {given} is not a directory", hint="name a directory that exists.")
+        raise BadInput(f"--cwd {given} is not a directory", hint="name a directory that exists")
     try:
         cwd.encode()
     except UnicodeEncodeError:
-        raise BadInput("the path of this directory is not valid UTF-8", hint="give another one with --cwd.") from None
+        raise BadInput("the path of this directory is not valid UTF-8", hint="give another one with --cwd") from None
     return checks.line("cwd", cwd, longest=4096)

@@ -29,47 +29,46 @@ LONGEST = 1024 * 1024
 GUIDE = """\
 # The task queue
 
-`bd` is the command line of a queue that people and agents share. Put `--json` after any command to get data.
-Every command is saved when it returns: nothing has to be synced, flushed or committed.
+`bd` is the command line of a queue that people and agents share. Add `--json` to any command to get data.
+Every command is saved when it returns: you never need to sync, flush or commit.
 `bd COMMAND --help` shows all flags; `bd prime` shows this guide again.
 
 ## Find work
-- `bd ready` – what can start now, the most urgent first. `bd ready --claim` takes the first one.
-- `bd show ID` – one task in full, with what it waits for. `bd comments ID` – what was said about it.
-- `bd list --status in_progress`, `bd blocked`, `bd search WORDS` – what is under way, what waits, what is known.
+- `bd ready` – tasks that can start now, most urgent first. `bd ready --claim` takes the first one.
+- `bd show ID` – one task in full, with its dependencies. `bd comments ID` – its comments.
+- `bd list --status in_progress`, `bd blocked`, `bd search WORDS` – running tasks, waiting tasks, all matches.
 
-## Take it
-- `bd update ID --claim` – yours alone from then on. If it fails, somebody else has it: take another.
-- `bd unclaim ID` – give it back.
+## Claim a task
+- `bd update ID --claim` – reserves it for you. If it fails, another agent has it: take another task.
+- `bd unclaim ID` – return it to the queue.
 
-## Keep it true
-- `bd update ID --append-notes "…"` – what you found out; `bd comment ID "…"` – a word to others.
+## Keep it current
+- `bd update ID --append-notes "…"` – your findings; `bd comment ID "…"` – a message to others.
 - `bd create "Title" -d "why, and what to do" -t bug -p 1` – new work. Types: task, bug, feature, chore, epic …
-  Priorities: 0 (drop everything) to 4 (some day); 2 unless you say so. Numbers, not words.
+  Priorities: 0 (urgent) to 4 (backlog), default 2. Use numbers, not words.
 - `bd create "…" --parent EPIC` – a part of something larger.
-- `bd create "…" --deps discovered-from:ID` – work you came across while doing ID.
-- Long texts: `--body-file -` reads them from stdin. There is no command that opens an editor.
+- `bd create "…" --deps discovered-from:ID` – work that you found while doing ID.
+- Long texts: `--body-file -` reads them from stdin. No command opens an editor.
 
-## What waits for what
-- `bd dep add ID OTHER` – ID waits until OTHER is closed. `bd dep tree ID` draws it.
+## Dependencies
+- `bd dep add ID OTHER` – ID waits until OTHER is closed. `bd dep tree ID` draws the tree.
 
 ## Ask a person
-Do not wait at a prompt: nobody is there. Write the question down and stop:
+Do not wait at a prompt: no person is watching. Write the question down and stop:
 `bd update ID --status blocked --append-notes "QUESTION: which of the two should it be, and why it matters"`
 
 ## Finish
-- `bd close ID --reason "what was done and how you know it works"` – once, when all of it is done.
-- If fleet started you for ID (`FLEET_RUN_TOKEN` is set), closing ID is your hand-in: fleet looks at your changes and
-  runs the checks, and only then is the task closed and what waits for it set free. Close no task but your own; then
-  end.
-- Work that is left over becomes new tasks before you close.
+- `bd close ID --reason "what was done and how you know it works"` – once, when all work is done.
+- If fleet started you for ID (`FLEET_RUN_TOKEN` is set), closing ID hands in your work: fleet checks your changes, then
+  closes the task and releases the tasks that depend on it. Close only your own task, then stop.
+- Create new tasks for remaining work before you close.
 """
 
 SHORT = """\
 # The task queue
 
-Use the queue's tools for all work: find it with `ready`, take it with `claim`, close it with a reason when all of it is
-done. Make new tasks for what you come across. To ask a person, set the task to blocked with notes that begin with
+Use the queue's tools for all work: find it with `ready`, take it with `claim`, close it with a reason when all work is
+done. Create new tasks for work that you find. To ask a person, set the task to blocked with notes that begin with
 QUESTION: and stop. If fleet started you for a task, closing that task hands it in for checking. `bd prime` has more.
 """
 

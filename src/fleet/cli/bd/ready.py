@@ -24,7 +24,7 @@ FLAGS = {
 -n --limit INT          | how many at most (default 100, 0 is all)
 -p --priority TEXT      | 0-4 or P0-P4
 -a --assignee TEXT      | whose
--u --unassigned         | nobody's
+-u --unassigned         | without an assignee
 -s --sort TEXT          | priority (default), hybrid or oldest
 -l --label LIST         | with all of these labels
 --label-any LIST        | with one of these labels
@@ -54,7 +54,7 @@ def ready(session: Session) -> int:
     arguments = session.arguments
     for flag in ("mol", "mol-type", "gated"):
         if arguments.has(flag):
-            raise UsageError(f"--{flag} is not supported by fleet bd", hint="fleet has tasks and dependencies only.")
+            raise UsageError(f"--{flag} is not supported by fleet bd", hint="fleet has tasks and dependencies only")
     sort = SORTS.get(arguments.text("sort", "priority"))
     if sort is None:
         raise BadInput(f"invalid sort policy '{arguments.text('sort')}'. Valid values: hybrid, priority, oldest")

@@ -22,7 +22,7 @@ FLAGS = {
 --query TEXT            | what to look for, instead of the words
 -s --status LIST        | statuses, or all (default)
 -a --assignee TEXT      | whose
---no-assignee           | nobody's
+--no-assignee           | without an assignee
 -t --type LIST          | types
 -l --label LIST         | with all of these labels
 --label-any LIST        | with one of these labels

@@ -117,7 +117,7 @@ class Session:
 class NoMatch(FleetError):
     """No task matches the typed text."""
 
-    hint = "`fleet bd list --all` lists the tasks in the queue."
+    hint = "run `fleet bd list --all` to list the tasks in the queue"
 
     def __init__(self, text: str, doing: str = "") -> None:
         super().__init__(f"{doing}: " * bool(doing) + f'no issue found matching "{text}"')
@@ -205,11 +205,11 @@ def read_source(path: str) -> str:
                 data = file.read(limit + 1)
     except OSError as error:
         raise BadInput(
-            f"cannot read {path}: {error.strerror}", hint="name a file that exists, or - for stdin."
+            f"cannot read {path}: {error.strerror}", hint="name a file that exists, or - for stdin"
         ) from error
     if len(data) > limit:
         raise BadInput(f"{path} is larger than {limit // 2**20} MiB")
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise BadInput(f"{path} is not UTF-8 text (byte {error.start})", hint="convert it to UTF-8 first.") from error
+        raise BadInput(f"{path} is not UTF-8 text (byte {error.start})", hint="convert it to UTF-8 first") from error

@@ -173,7 +173,7 @@ def _words(session: Session, number: int) -> list[str]:
 
 def _key(key: str) -> str:
     if not key.strip() or key.split() != [key]:
-        raise BadInput(f"invalid config key {key!r}", hint="one word, such as status.custom.")
+        raise BadInput(f"invalid config key {key!r}", hint="one word, such as status.custom")
     return checks.line("config key", key)
 
 
@@ -187,7 +187,7 @@ def checked(session: Session, key: str, value: str) -> str:
         for name in checks.custom_types({TYPES: value}):
             plain = name.replace("-", "").replace("_", "")
             if not (plain.isascii() and plain.isalnum() and name == name.lower() and len(name) <= 50):
-                raise BadInput(f"invalid type name {name!r}", hint="a-z, 0-9, _ and -, up to 50.")
+                raise BadInput(f"invalid type name {name!r}", hint="a-z, 0-9, _ and -, up to 50")
     return checks.body("value", value)
 
 
@@ -197,7 +197,7 @@ def prefix_named(text: str) -> str:
     plain = name.replace("-", "").replace("_", "")
     if plain.isascii() and plain.isalnum() and name[0].isalpha() and len(name) <= 50:
         return name
-    raise BadInput(f"invalid prefix {text!r}", hint="letters, digits, - and _, beginning with a letter, up to 50.")
+    raise BadInput(f"invalid prefix {text!r}", hint="letters, digits, - and _, beginning with a letter, up to 50")
 
 
 def _unless_in_use(session: Session, prefix: str) -> str:
@@ -206,6 +206,6 @@ def _unless_in_use(session: Session, prefix: str) -> str:
     if number:
         raise BadInput(
             f"the prefix stays {old!r}: this queue has {number} task(s) already",
-            hint="ids are kept for ever here; `bd create --id NAME --force` makes one with another prefix.",
+            hint="ids are kept for ever here; `bd create --id NAME --force` makes one with another prefix",
         )
     return prefix

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FLAGS = {
     "assign": """
---force | also what somebody else is working on
+--force | also tasks that another agent is working on
 """,
     "note": """
 --stdin        | read the text from stdin
@@ -34,7 +34,7 @@ FLAGS = {
 """,
     "unclaim": """
 -r --reason TEXT   | why; kept as a comment
---force            | also what somebody else holds
+--force            | also tasks of another owner
 --if-assignee TEXT | only if this is still whose it is
 """,
 }
@@ -95,7 +95,7 @@ def unclaim(session: Session) -> int:
     words = arguments.at_least(1)
     if arguments.has("force") and arguments.has("if-assignee"):
         raise UsageError(
-            "--force and --if-assignee cannot be combined", hint="one ignores the holder, the other names it."
+            "--force and --if-assignee cannot be combined", hint="one ignores the holder, the other names it"
         )
     if arguments.has("if-assignee") and not arguments.text("if-assignee"):
         raise UsageError("--if-assignee requires a non-empty assignee")

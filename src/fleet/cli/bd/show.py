@@ -47,7 +47,7 @@ def show(session: Session) -> int:
     arguments = session.arguments
     for flag in ("current", "thread", "as-of", "watch"):
         if arguments.has(flag):
-            raise UsageError(f"--{flag} is not supported by fleet bd", hint="name the tasks to show.")
+            raise UsageError(f"--{flag} is not supported by fleet bd", hint="name the tasks to show")
     wanted = arguments.words + arguments.many("id")
     if not wanted:
         raise UsageError("at least one issue ID is required (use positional args or --id)")

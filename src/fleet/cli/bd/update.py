@@ -35,8 +35,8 @@ FLAGS = {
 --parent TEXT         | the new parent, "" for none
 --set-metadata EACH   | key=value
 --unset-metadata LIST | keys to forget
---claim               | take it, if it is nobody's
---force               | also what somebody else holds
+--claim               | claim the task if it has no owner
+--force               | also tasks of another owner
 --if-assignee TEXT    | only if this is whose it is, else exit 13
 --if-status TEXT      | only if this is its status, else exit 13
 --ephemeral           | keep it out of ready work and exports
@@ -59,7 +59,7 @@ FLAGS = {
 def update(session: Session) -> int:
     arguments = session.arguments
     if arguments.has("await-id"):
-        raise UsageError("--await-id is not supported by fleet bd", hint="gates are not supported.")
+        raise UsageError("--await-id is not supported by fleet bd", hint="gates are not supported")
     if not arguments.words:
         raise UsageError("no issue ID provided", hint="name the tasks to change: `bd update <id…> …`")
     patch = read_patch(session)
@@ -189,7 +189,7 @@ def _check_moves(session: Session, task: Task, patch: Patch) -> None:
     if held and "assignee" in patch.fields and patch.status is None and patch.fields["assignee"] != task.assignee:
         raise AlreadyClaimed(
             f'cannot reassign {task.id}: held by "{task.assignee}" (in_progress); coordinate with the holder',
-            hint="use --force only if the claim is abandoned.",
+            hint="use --force only if the claim is abandoned",
         )
     if patch.status == Status.CLOSED and task.status != Status.CLOSED:
         blockers = tasks.open_blockers(session.store, task)

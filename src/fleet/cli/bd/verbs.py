@@ -48,7 +48,7 @@ VERBS: dict[str, tuple[str, str, bool, str, str]] = {
     "status": ("counting", "stats", READS, "", "show the state of the queue"),
     "blocked": ("counting", "blocked", READS, "", "list what waits for something"),
     "search": ("searching", "search", READS, "<text>", "search titles, descriptions and ids"),
-    "stale": ("searching", "stale", READS, "", "list what nobody touched for long"),
+    "stale": ("searching", "stale", READS, "", "list tasks without recent changes"),
     "children": ("searching", "children", READS, "<id>", "list a task's children"),
     "export": ("export", "export", READS, "", "write all tasks as JSONL"),
     "import": ("import_", "import_", WRITES, "[file|-]", "read tasks from JSONL"),

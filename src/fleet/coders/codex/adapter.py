@@ -115,7 +115,7 @@ class CodexCoder(Coder):
     def explain(self, status: int | None, stderr: str) -> Event | None:
         """Explain the complaint on stderr. If codex does not reach a turn, only stderr has the reason."""
         if "no rollout found" in stderr:
-            return Event(kind=Kind.ERROR, text="codex does not know the session any more: start the task afresh")
+            return Event(kind=Kind.ERROR, text="codex no longer knows the session: restart the task with a new session")
         if "unexpected argument" in stderr:
             return Event(kind=Kind.ERROR, text=f"{stderr.strip()[-300:]} (check the coder's flags, or update codex)")
         return refused(stderr[-LONGEST_COMPLAINT:]) if status else None

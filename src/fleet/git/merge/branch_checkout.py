@@ -77,21 +77,21 @@ class BranchCheckout:
     def unfit(self) -> str:
         """Return why git must not run in the checkout, or "" if it may."""
         if not os.path.isdir(self.path):
-            return "its folder is not there"
+            return "its folder is missing"
         for name, word in IN_PROGRESS.items():
             if os.path.lexists(os.path.join(self._admin, name)):
                 return f"a {word} is in progress there"
         if head_of(self._admin)[0] != self._branch:
-            return "it is not on the branch any more"
+            return "it is no longer on the branch"
         tampered = ("index",) if os.path.islink(self._index) else self._tampered()  # git would write through a link
-        return f"{tampered[0]} of that worktree was changed" if tampered else ""
+        return f"{tampered[0]} of that worktree changed" if tampered else ""
 
     def why_not(self, old: str, new: str) -> str:
         """Return why git must not move the checkout from one commit to another, or "" if it may."""
         try:
             return next(filter(None, self._reasons(old, new)), "")
         except (GitFault, OSError) as error:
-            return f"fleet cannot tell what is changed there: {error}"
+            return f"fleet cannot list its changes: {error}"
 
     def is_written(self, new: str) -> bool:
         """Return True if git has written all of a commit: the index, which git writes last, matches the commit."""
@@ -136,7 +136,7 @@ class BranchCheckout:
     def _reasons(self, old: str, new: str) -> Iterator[str]:
         yield self.unfit()
         if os.path.lexists(self.lock) and not clear_stale(self._view.repository, self.lock):
-            yield "git is at work there"
+            yield "git is running there"
         yield from self._changed()
         steps, there = steps_between(self._view, old, new), Directories(self.path)
         for step in steps:
@@ -150,13 +150,13 @@ class BranchCheckout:
         for row in self.git(*words).split(b"\0"):
             code, name = row[:2], os.fsdecode(row[3:])
             if code in CONFLICTS:
-                yield f"a conflict is not resolved there: {name}"
+                yield f"it has an unresolved conflict: {name}"
             elif name:
                 yield f"{name} is changed there"
         for row in self.git("ls-files", "-v", "-s", "-z").split(b"\0"):
             head, _, path = row.partition(b"\t")
             if head and not head.startswith(b"H "):  # sparse or marked as unchanged
-                yield f"git is told to overlook changes of {os.fsdecode(path)} there"
+                yield f"git ignores changes of {os.fsdecode(path)} there"
             if head[2:].startswith(GITLINK) and self._is_changed_inside(path, head.split(b" ")[2].decode()):
                 yield f"the submodule {os.fsdecode(path)} is changed there"
 
@@ -185,7 +185,7 @@ class BranchCheckout:
                 yield f"the submodule {os.fsdecode(step.path)} would change there"
         for file in _other_attributes(self._view.repository):
             if ABOUT_BYTES.search(read_plain(file, 1 << 20)):
-                yield f"{file} says how files are written, which fleet does not obey"
+                yield f"{file} changes how files are written, which fleet does not support"
         asked = b"\0".join(step.path for step in steps if not step.is_gone)
         index = os.path.join(self._folder, "new")
         self._view.git("read-tree", new, index=index)
@@ -194,7 +194,7 @@ class BranchCheckout:
         known = {b"unspecified", b"unset", *_filters(self._view)}
         for path, value in zip(told[::3], told[2::3], strict=False):
             if value not in known:
-                yield f"the filter {os.fsdecode(value)} of {os.fsdecode(path)} is not fleet's to run"
+                yield f"the filter {os.fsdecode(value)} of {os.fsdecode(path)} is not run by fleet"
 
 
 @contextlib.contextmanager
@@ -219,7 +219,7 @@ def hidden_checkout(repository: Repository, branch: str) -> str:
     if repository.top != repository.common or head_of(repository.common)[0] != branch:
         return ""
     told = git("config", "--type=bool", "--get", "core.bare", cwd="/", env={"GIT_DIR": repository.common}, allow=(1,))
-    return "" if told.strip() == b"true" else f"where {repository.common} has its files is not known"
+    return "" if told.strip() == b"true" else f"unknown location of the files of {repository.common}"
 
 
 def steps_between(view: View, old: str, new: str) -> list[FileStep]:

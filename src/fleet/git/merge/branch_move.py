@@ -42,15 +42,15 @@ MOST_NAMED = 3
 
 
 class TargetMoved(FleetError):
-    """The branch moved meanwhile."""
+    """The branch moved in the meantime."""
 
-    hint = "try again."
+    hint = "try again"
 
 
 class MoveInterrupted(FleetError):
     """Git changed a checkout but did not move its branch."""
 
-    hint = "run `fleet list --repair` to have git finish it."
+    hint = "run `fleet list --repair` to let git finish it"
 
 
 class BranchMove(Record):
@@ -158,7 +158,7 @@ def _finish(view: View, entry: BranchMove, checkout: BranchCheckout, lock: int) 
         _update(view, [f"update {entry.ref} {entry.new} {entry.old}"])
         return ""
     if not checkout.take_back(entry.old, entry.new):
-        return f"it is checked out in {checkout.path}, and was changed there since"
+        return f"it is checked out in {checkout.path}, and changed there since"
     return _fast_forward(view, entry, checkout, lock)
 
 
@@ -172,7 +172,7 @@ def _why_not(view: View, entry: BranchMove, checkouts: list[BranchCheckout], in_
         if each.path in in_use:
             return f"it is checked out in {each.path}, where an agent works"
         if view.commit_of(entry.ref) != entry.old:
-            raise TargetMoved("the branch moved meanwhile")
+            raise TargetMoved("the branch moved in the meantime")
         held = os.path.join(view.repository.common, f"{entry.ref}.lock")
         if os.path.lexists(held) and not clear_stale(view.repository, held):
             raise busy(held)
@@ -193,7 +193,7 @@ def _fast_forward(view: View, entry: BranchMove, checkout: BranchCheckout, lock:
         if tip == entry.new:  # the move is complete, however git exited
             return ""
         if tip != entry.old:
-            raise TargetMoved("the branch moved meanwhile") from fault
+            raise TargetMoved("the branch moved in the meantime") from fault
         if not checkout.touched(entry.old, entry.new):
             return f"it is checked out in {checkout.path}, and {_refusal(fault)}"
         raise MoveInterrupted(f"git stopped while it moved {entry.branch} in {checkout.path}: {fault}") from fault
@@ -233,7 +233,7 @@ def _update(view: View, lines: list[str]) -> None:
         except GitFault as fault:
             lock = lock_named(fault)
             if lock is None and any(word in fault.said for word in DIFFERS):
-                raise TargetMoved(f"the branch moved meanwhile: {fault}") from fault
+                raise TargetMoved(f"the branch moved in the meantime: {fault}") from fault
             if lock is None:
                 raise
             if not clear_stale(view.repository, lock):

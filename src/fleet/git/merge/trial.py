@@ -7,6 +7,7 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from fleet.core.record import Record
+from fleet.core.task import ALREADY_MERGED
 from fleet.git.commits import FLEET, Person, commits_between, is_ancestor, make_commit, merge_base, tree_of
 from fleet.git.process import GitFault
 
@@ -21,7 +22,7 @@ MOST_ATTRIBUTES = 1 << 20
 #: Prefix of trailer lines that only fleet may write.
 OURS = "fleet-"
 IN_CONFLICT = 1
-NOTHING_NEW = "it changes nothing that the target does not have already"
+NOTHING_NEW = "it has no changes that the target lacks"
 
 
 class BranchToMerge(Record):
@@ -60,7 +61,7 @@ class Trials:
         if base is None:
             return Trial(why="it has no commit in common with the target")
         if base == change.tip:
-            return Trial(why="it is merged already")
+            return Trial(why=ALREADY_MERGED)
         return self._replayed(change, onto, base) if self._strategy == REBASE else self._joined(change, onto)
 
     def _joined(self, change: BranchToMerge, onto: str) -> Trial:

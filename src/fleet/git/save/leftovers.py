@@ -64,7 +64,7 @@ def _refusal(place: WorktreePlace) -> str:
         return "git no longer knows the worktree"
     if what := place.going_on():
         return f"a {what} is in progress"
-    return "" if place.on_branch() else f"the worktree is not on branch {place.branch}"
+    return "" if place.on_branch() else f"the worktree is no longer on branch {place.branch}"
 
 
 def _commit(
@@ -79,7 +79,7 @@ def _commit(
         except GitFault:
             if view.tip_of(place.branch) == tip:  # the branch did not move, so something else is wrong
                 raise
-            return Leftover(left_out=taken.left_out, why_not=f"branch {place.branch} moved meanwhile")
+            return Leftover(left_out=taken.left_out, why_not=f"branch {place.branch} moved in the meantime")
         _hand_index(view, place, index_file)
     return Leftover(commit=made, parent=tip, at=now.isoformat(), files=taken.changed, left_out=taken.left_out)
 

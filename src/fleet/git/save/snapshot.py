@@ -184,7 +184,7 @@ class Snapshot:
         is_changed = put or gone or by_them
         tree = self._git("write-tree").decode().strip() if is_changed else tree_of(self._view, base)
         notes = [_filter_note(path, name) for path, name in filtered.items() if path not in by_them]
-        notes += [LeftOutFile(path=os.fsdecode(path), why="a repository of its own") for path in found.nested]
+        notes += [LeftOutFile(path=os.fsdecode(path), why="a separate repository") for path in found.nested]
         changed = tuple(os.fsdecode(path) for path in sorted({*put, *gone}))
         if by_them:  # some of these entries may equal those in the base
             told = self._git("diff-tree", "-r", "-z", "--name-only", "--no-renames", base, tree)
@@ -209,7 +209,7 @@ class Snapshot:
 
 
 def _filter_note(path: bytes, name: str) -> LeftOutFile:
-    return LeftOutFile(path=os.fsdecode(path), why=f"its filter {name} is not fleet's to run")
+    return LeftOutFile(path=os.fsdecode(path), why=f"its filter {name} is not run by fleet")
 
 
 @contextlib.contextmanager

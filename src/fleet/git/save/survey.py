@@ -53,7 +53,7 @@ def survey(view: View, place: WorktreePlace, index: str, folder: str, skip: Coll
 def _inside(view: View, place: WorktreePlace, path: str, folder: str, skip: Collection[str], depth: int) -> Survey:
     """Survey one repository inside. The result is empty if it is unchanged and all of it came from upstream."""
     if depth > DEEPEST:
-        raise FleetError(f"{path} lies {depth} repositories deep", hint="move it elsewhere, then try again.")
+        raise FleetError(f"{path} is nested {depth} repositories deep", hint="move it elsewhere, then try again")
     root, index = os.path.join(place.path, path), os.path.join(folder, f"nested-{depth}")
     nested = _goes_with(place, path)
     env = nested.env if nested else {}
@@ -68,7 +68,7 @@ def _inside(view: View, place: WorktreePlace, path: str, folder: str, skip: Coll
     notes = [*files.left_out, *no_files]
     whole = _together(inner, {joined(path, name): size for name, size in ignored.sizes.items()}, notes)
     if nested is None:
-        note = LeftOutFile(path=path, why="its git folder is not in the worktree and stays as it is")
+        note = LeftOutFile(path=path, why="its git folder is outside the worktree and is not saved")
         return whole.replace(inside=(*_below(path, files.put), *whole.inside), left_out=(*whole.left_out, note))
     return whole.replace(inside=(*_below(path, files.put), *whole.inside), nested=(nested, *whole.nested))
 

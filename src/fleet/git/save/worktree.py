@@ -155,7 +155,7 @@ def deleted_refs(view: View) -> list[tuple[str, str]]:
 def forget(view: View, ref: str) -> None:
     """Delete a saved ref and the refs of its nested repositories."""
     if not ref.startswith((SAVED, DELETED)):
-        raise FleetError(f"{ref} is nothing that fleet saved", hint="`fleet gc --dry-run` lists what is saved.")
+        raise FleetError(f"{ref} is nothing that fleet saved", hint="run `fleet gc --dry-run` to list what is saved")
     told = view.text("for-each-ref", "--format=%(refname)", ref, f"{ref}-nested/")
     lines = "".join(f"delete {name}\n" for name in told.splitlines())
     view.git("update-ref", "--stdin", stdin=os.fsencode(lines))
@@ -181,7 +181,7 @@ def _written(home: Home, view: View, place: WorktreePlace, name: str, parts: Par
         view.git("update-ref", "--create-reflog", "--stdin", stdin=lines.encode())
     for each, commit in refs.items():
         if view.commit_of(each) != commit:
-            raise FleetError(f"{each} does not read back", hint="the worktree is as it was; `git fsck` tells more.")
+            raise FleetError(f"{each} does not read back", hint="the worktree is as it was; `git fsck` tells more")
     return SavedWork(
         ref=ref, commit=made, refs=tuple(refs), commands=_commands(view, ref, parts), left_out=parts.left_out
     )
@@ -196,7 +196,7 @@ def _free(view: View, name: str) -> str:
     names = (name if number == 1 else f"{name}-{number}" for number in range(1, MOST_NAMES))
     free = next((each for each in names if each not in taken), None)
     if free is None:
-        raise FleetError(f"{name} was saved too often", hint="`fleet gc` removes what is old.")
+        raise FleetError(f"{name} was saved too often", hint="run `fleet gc` to remove what is old")
     return free
 
 

@@ -159,7 +159,7 @@ def _worktree(call: GitCall, branch: str, others: Collection[str], own: bool) ->
 def _throws_away(call: GitCall, branch: str, others: Collection[str], own: bool) -> list[GitEffect]:
     words = " ".join([call.command, *call.words])
     told = re.match(r"(stash clear|reflog expire\b.*--all|gc\b.*--prune=(now|all))", words)
-    return [GitEffect(DOUBTFUL, "throws away what others may need")] if told and not own else []
+    return [GitEffect(DOUBTFUL, "deletes data that others may need")] if told and not own else []
 
 
 def _remote(call: GitCall, branch: str, others: Collection[str], own: bool) -> list[GitEffect]:

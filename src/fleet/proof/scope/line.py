@@ -278,7 +278,7 @@ class CommandLine:
         found = resolve(effect.path, state)
         if found is None:
             dark = effect.verb == DELETES and effect.whole and effect.path[:2] == UNKNOWN + "/"
-            return (DOUBTFUL, "deletes where nobody can tell") if dark else (FINE, "")
+            return (DOUBTFUL, "deletes files at an unknown place") if dark else (FINE, "")
         whole = effect.whole and (found.exact or found.every)
         sure, owner = self._bounds.judged(effect.verb, found.path, whole=whole, exact=found.exact)
         if state.unsure and not effect.path.startswith("/") and self._bounds.whose(state.cwd or "") == OWN:

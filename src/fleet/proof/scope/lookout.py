@@ -113,7 +113,7 @@ def _text(data: dict[str, Any], key: str) -> str:
 MOST_OPEN = 100
 #: Maximum length of command lines read in one look, because other work waits meanwhile.
 MOST_READ = 4 * LONGEST
-UNREAD = "its tools were asked to do more at once than fleet reads"
+UNREAD = "its tool call has more commands than fleet reads"
 #: Texts with which a coder, its sandbox or the system reports that a call was refused.
 _REFUSED = re.compile(
     r"permission|denied|not allowed|not permitted|blocked|declined|rejected|refused|approv|sandbox|read-only"
@@ -163,7 +163,7 @@ class Lookout:
                 for words in self._open.pop(event.tool_id, ()):
                     undone[words] = None
                     strayed.pop(words, None)
-                    doubts[f"{words}, and was not allowed to"] = None
+                    doubts[f"{words}, but was not allowed to"] = None
             elif event.kind == Kind.TOOL_RESULT:
                 self._open.pop(event.tool_id, None)
         return ScopeFindings(list(strayed), list(doubts), list(undone))

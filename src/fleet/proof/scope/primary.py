@@ -78,7 +78,7 @@ def since(home: Home, view: View, before: str, branch: str) -> list[str]:
     if before == now:
         return told
     if not now:
-        return ["the main checkout and git's folder cannot be read any more: they were not compared"]
+        return ["the main checkout and git's folder can no longer be read: not compared"]
     try:
         marks = _read(before).get("planting"), _read(now).get("planting")
         return told + planting.found(home, view, marks, branch)
@@ -93,15 +93,15 @@ def strays(before: str, now: str) -> list[str]:
         return []
     found = []
     if files := changed(before, now):
-        found.append(f"the main checkout changed while it ran: {some(files)}")
+        found.append(f"the main checkout changed during the run: {some(files)}")
     elif old.get("more") != new.get("more"):
-        found.append("the main checkout changed while it ran")
+        found.append("the main checkout changed during the run")
     if old.get("head") != new.get("head"):
-        found.append(f"the main checkout went from {_head(old)} to {_head(new)} while it ran")
+        found.append(f"the main checkout went from {_head(old)} to {_head(new)} during the run")
     if old.get("config") != new.get("config"):
-        found.append("the repository's .git/config changed while it ran")
+        found.append("the repository's .git/config changed during the run")
     if hooks := _different(old.get("hooks"), new.get("hooks")):
-        found.append(f"the repository's hooks changed while it ran: {some(hooks)}")
+        found.append(f"the repository's hooks changed during the run: {some(hooks)}")
     return found
 
 

@@ -48,8 +48,8 @@ PROXIES = frozenset(("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"))
 #: The shim's name of a restriction, its description, and what the command can do without it.
 WORDS = (
     ("offline", "no network", "reach the network"),
-    ("hidden", "no sight of fleet's own files", "see fleet's own files"),
-    ("writes", "no place to write but its own", "write where the user can"),
+    ("hidden", "cannot see fleet's own files", "see fleet's own files"),
+    ("writes", "can write only to its own folder", "write where the user can"),
 )
 
 
@@ -84,7 +84,7 @@ def in_words(had: Iterable[str], containment: str, *, network: bool) -> str:
         kept.append("no other processes")
     else:
         reached.append("see other processes")
-    kept.append("a home of its own")
+    kept.append("its own home")
     return (f"weak: it could {', '.join(reached)}; " if reached else "") + ", ".join(kept)
 
 
@@ -208,7 +208,7 @@ def also_run(made: Verification, command: str, done: Done) -> Verification:
     """Return a passed verification extended by the result of the command that the task's creating agent chose."""
     made = made.replace(seconds=made.seconds + done.seconds)
     if done.ok:
-        return made.replace(notes=(*made.notes, f"`{command}`, chosen by the agent that made the task, passed too"))
+        return made.replace(notes=(*made.notes, f"`{command}`, chosen by the agent that created the task, also passed"))
     return made.replace(command=command, status=done.status, why=done.why, tail=done.tail)
 
 
@@ -386,7 +386,7 @@ def _proven(wanted: VerifyRequest, without: CommandResult) -> int | None:
 
 def _at_the_base(first: CommandResult, before: CommandResult) -> tuple[str, ...]:
     if before.done.status == 0:
-        return ("it passes at the base too",)
+        return ("it also passes at the base",)
     if before.done.status is None:
         return (f"at the base it {before.done.why}",)
     now, then = first.tests, before.tests

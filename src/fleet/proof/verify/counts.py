@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 #: Escape sequences that color a terminal.
-COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+COLORS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 #: How much of the end of an output is examined.
 MOST_BYTES, MOST_LINES, LONGEST_LINE = 256 * 1024, 5_000, 300
 
@@ -158,7 +158,7 @@ def counted(output: str) -> Count | None:
 
 def _readable(output: str) -> str:
     """Return the part of an output that can be a runner's: its last lines, each cut. The output may be hostile."""
-    lines = COLOURS.sub("", output[-MOST_BYTES:]).splitlines()
+    lines = COLORS.sub("", output[-MOST_BYTES:]).splitlines()
     return "\n".join(line[:LONGEST_LINE] for line in lines[-MOST_LINES:] if line)
 
 
@@ -173,7 +173,7 @@ def doubts(command: str, output: str) -> tuple[str, ...]:
     found = _counted(text)
     named = [name for name, runner in RUNNERS.items() if runner.named.search(command)]
     if found is not None and found.failed:
-        return (f"it ended with 0, and its runner says that {found.failed} failed",)
+        return (f"it exited with 0, but its runner reports failures: {found.failed}",)
     if found is not None and found.passed:
         return _unended(named, command, text)
     if found is not None and found.skipped:
@@ -188,7 +188,7 @@ def _unended(named: list[str], command: str, text: str) -> tuple[str, ...]:
     if _ELSEWHERE.search(command):
         return ()
     silent = [name for name in named if not RUNNERS[name].ends.search(text)]
-    return ("its runner did not say how it ended",) if silent else ()
+    return ("its runner did not report how it ended",) if silent else ()
 
 
 def _of(name: str, text: str) -> Count | None:

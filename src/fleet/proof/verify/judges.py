@@ -46,7 +46,7 @@ _IN_CODE = (
         "changes its test runner",
     ),
     (re.compile(_EQUALS), "has an object that equals everything"),
-    (re.compile(_FORGES), "prints what a test runner would"),
+    (re.compile(_FORGES), "prints output like a test runner"),
 )
 _HARD_ENDS = re.compile(r"\bos\._exit\b|\bprocess\.reallyExit\b|\bquick_exit\(|\.halt\(\s*0|\bos\.exec")
 #: At the top of a file such a call runs on import, and has no other use there.
@@ -64,7 +64,7 @@ def tricks(before: str, after: str) -> list[str]:
     found = [words for pattern, words in _IN_CODE if len(pattern.findall(after)) > len(pattern.findall(before))]
     harder = len(_HARD_ENDS.findall(after)) > len(_HARD_ENDS.findall(before))
     if harder and (_KNOWS_TESTS.search(after) or _AT_THE_TOP.search(after)):
-        found.append("can end its test runner early")
+        found.append("can stop its test runner early")
     return found
 
 

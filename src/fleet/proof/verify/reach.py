@@ -145,19 +145,21 @@ def changed(asked: VerifyInputs, before: str, began: float) -> InputDifferences:
     """Return the differences since a mark was made. `began` is the time when the run began."""
     old: dict[str, Any] = decode(before) if before else {}
     if not old:
-        return InputDifferences(notes=("what the command can reach was not compared with its state before the run",))
+        return InputDifferences(
+            notes=("the files that the command can reach were not compared with their state before the run",)
+        )
     asked = asked._replace(path=old["path"])  # a later supervisor may have another PATH
     new: dict[str, Any] = decode(mark(asked))
     doubts, notes, files, bytecode = [], [], [], False
     for name, (where, digest) in old["programs"].items():
         now, now_digest = new["programs"].get(name, ("", ""))
         if (where, digest) != (now, now_digest):
-            how = f"is {shown(now)} now" if now != where else "is another file now"
+            how = f"is {shown(now)} now" if now != where else "is a different file now"
             doubts.append(f"the program {shown(name)} was {shown(where)} when the run began, and {how}")
     for top in sorted({*old["tops"], *new["tops"]}):
         was, now = old["tops"].get(top, _NOTHING), new["tops"].get(top, _NOTHING)
         if not was[0]:
-            notes.append(f"{shown(top)} has too many files: they were not compared")
+            notes.append(f"{shown(top)} has too many files to compare")
         elif was[0] != now[0]:
             files += list(newer(top, began, skip=CACHES)) or [f"{top} (some of its files)"]
         bytecode |= was[1] != now[1]
@@ -165,9 +167,9 @@ def changed(asked: VerifyInputs, before: str, began: float) -> InputDifferences:
         asked.path, began, {folder for folder, was in old["bins"].items() if new["bins"].get(folder) != was}
     )
     if files:
-        doubts.append(f"files that the command can reach changed while the run worked: {some(files, MOST_NAMED)}")
+        doubts.append(f"files that the command can reach changed during the run: {some(files, MOST_NAMED)}")
     if bytecode and _HEEDLESS.search(asked.command):
-        doubts.append("Python's bytecode that the command can reach changed while the run worked")
+        doubts.append("Python bytecode that the command can reach changed during the run")
     return InputDifferences(tuple(doubts), tuple(notes), bytecode)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 
-#: This clock runs while a laptop sleeps, and nobody can set it.
+#: This clock runs while a laptop sleeps, and cannot be set.
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 #: A jump this large means that the clock was set. Drift between two reports and slow answers hardly reach it.
 SET_MICROS = 1_000_000
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 MOST_IDLE = 4
 #: An idle connection that fails this fast had already been closed. Another connection is tried at once.
 AT_ONCE_SECONDS = 0.5
-EMPTY = "check `queue`; a new database is made ready by `fleet init --home --queue …`, a lost one by your backup."
+EMPTY = "check `queue`; run `fleet init --home --queue …` for a new database, or restore your backup"
 
 _loaded: dict[str, dict[str, str]] = {}
 #: This Unicode noncharacter begins the escape sequences for NUL and for itself.
@@ -189,7 +189,7 @@ class PostgresConnection:
     def _version(self) -> int:
         *_, version, is_standby = self._facts()
         if is_standby:
-            raise StoreAway("the database is a standby, and cannot be written", hint="name its primary in `queue`.")
+            raise StoreAway("the database is a read-only standby", hint="set `queue` to its primary")
         return int(version) if version.isdigit() else 0
 
     def _prepare(self, version: int, make: bool, migrate: bool) -> None:
@@ -204,12 +204,12 @@ class PostgresConnection:
         if version > SCHEMA_VERSION:
             raise SchemaMismatch(
                 f"the database has schema {version}, this fleet knows {SCHEMA_VERSION}",
-                hint="a newer fleet wrote it: upgrade this one.",
+                hint="upgrade fleet: a newer version wrote the database",
             )
         if version < SCHEMA_VERSION:
             raise SchemaMismatch(
                 f"the database has schema {version}, this fleet needs {SCHEMA_VERSION}",
-                hint=EMPTY if version == 0 else "`fleet run restart` brings an older database up to date.",
+                hint=EMPTY if version == 0 else "run `fleet run restart` to bring an older database up to date",
             )
 
     def _run_script(self, script: bytes) -> None:
@@ -221,7 +221,9 @@ class PostgresConnection:
         here = self._here
         here.depth += 1
         if here.depth > 1:
-            assert here.how != "begin_beside" or how != "begin_alone", "whoever is alone must be so from the start"
+            assert here.how != "begin_beside" or how != "begin_alone", (
+                "an exclusive transaction must be exclusive from its start"
+            )
             return
         here.how, here.durable = how, durable
         script = self._script(how)

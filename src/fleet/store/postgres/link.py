@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 TLS_HINT = (
     "fleet verifies servers on other machines: let `sslrootcert=FILE` in the connection string name the CA, or say "
-    "otherwise by `sslmode=…` there."
+    "otherwise by `sslmode=…` there"
 )
 #: libpq's default sslmode, which accepts whatever the server offers.
 UNSAID = "prefer"
 #: The first libpq version that can verify by the system's CAs.
 SYSTEM_CAS = 160000
-REMEDY = "set `sslmode=verify-full` in the connection string, and `sslrootcert` if the CA is your own."
+REMEDY = "set `sslmode=verify-full` in the connection string, and `sslrootcert` for your own CA"
 
 
 def required(said: Mapping[str, Any]) -> dict[str, str]:
@@ -117,41 +117,41 @@ def _is_loopback(address: str) -> bool:
 
 
 HINT = (
-    "it looks like postgresql://user:password@host:5432/database, with `%` codes for special characters: %40 for `@`, "
-    "%2F for `/`."
+    "write it like postgresql://user:password@host:5432/database, with `%` codes for special characters: %40 for `@`, "
+    "%2F for `/`"
 )
 #: A host name or an address with an optional interface. Empty means the default host.
 _HOST = re.compile(r"[\w.:-]*(%[\w.-]+)?")
 _PORT = re.compile(r"[0-9]*")
-NO_TLS = "an encrypted connection did not come about"
+NO_TLS = "the encrypted connection failed"
 #: Patterns for messages of the driver, libpq and the server. The first match in a line counts.
 _CAUSES = tuple(
     (re.compile(pattern), words)
     for pattern, words in (
-        (r"resolve host|translate host name|parse network address|idna", "the name of its host is not known"),
-        (r"password authentication failed|authentication failed for user", "its user or password is wrong"),
-        (r"no password supplied|empty password", "the server wants a password"),
-        (r"pg_hba\.conf", "the server lets nobody in from here as that user"),
-        (r"role .* does not exist|not permitted to log in", "there is no such user, or it may not log in"),
-        (r"database .* does not exist", "there is no such database"),
-        (r"not currently accepting connections", "that database takes no connections"),
-        (r"permission denied for database", "that user has no right to that database"),
-        (r"too many (clients|connections)|connection slots", "the server has as many connections as it allows"),
+        (r"resolve host|translate host name|parse network address|idna", "unknown host name"),
+        (r"password authentication failed|authentication failed for user", "wrong user or password"),
+        (r"no password supplied|empty password", "the server requires a password"),
+        (r"pg_hba\.conf", "the server refuses that user from this host"),
+        (r"role .* does not exist|not permitted to log in", "no such user, or the user may not log in"),
+        (r"database .* does not exist", "no such database"),
+        (r"not currently accepting connections", "that database accepts no connections"),
+        (r"permission denied for database", "the user has no permission for the database"),
+        (r"too many (clients|connections)|connection slots", "the server has too many connections"),
         (r"starting up|shutting down|recovery mode|not yet accepting", "the server is starting, or stopping"),
-        (r"on socket .*(No such file|Connection refused)", "nobody listens at its socket"),
-        (r"Connection refused", "nobody listens at its host and port"),
-        (r"timeout expired|timed out", "nobody answered in time"),
-        (r"unreachable|No route to host", "no network leads to its host"),
-        (r"of service|service file", "the service that it names is described nowhere"),
+        (r"on socket .*(No such file|Connection refused)", "no server listens at its socket"),
+        (r"Connection refused", "no server listens at its host and port"),
+        (r"timeout expired|timed out", "the server did not answer in time"),
+        (r"unreachable|No route to host", "its host is unreachable"),
+        (r"of service|service file", "the service that it names is not defined"),
         (
             r"invalid .*(value|port|connection option|argument|SCRAM)|port numbers|unrecognized configuration|too long|"
             r"authentication method requirement|requirepeer",
-            "a value in the connection string is not taken",
+            "invalid value in the connection string",
         ),
-        (r"standby|session is|primary", "the server is not of the sort that is asked for"),
+        (r"standby|session is|primary", "the server is not of the requested type"),
         (r"SSL|TLS|certificate|private key|channel binding|GSS", NO_TLS),
-        (r"closed the connection|reset by peer|Broken pipe|receive data", "the connection was cut off"),
-        (r"Permission denied", "this user may not use its socket, or a file that it names"),
+        (r"closed the connection|reset by peer|Broken pipe|receive data", "the connection was closed"),
+        (r"Permission denied", "no permission for its socket or a file that it names"),
     )
 )
 
@@ -183,11 +183,11 @@ def why_not(error: Exception) -> str:
         words = next((words for pattern, words in _CAUSES if pattern.search(line)), None)
         if words is not None:
             told[words] = None
-    return "; ".join(told) or "`psql` with the same connection string says why, in words that may repeat it"
+    return "; ".join(told) or "run `psql` with the same connection string to see why; its output may show the password"
 
 
 def _unreadable() -> BadInput:
-    return BadInput("the connection string in `queue` cannot be read", hint=HINT)
+    return BadInput("invalid connection string in `queue`", hint=HINT)
 
 
 def _is_host(text: str) -> bool:
@@ -195,7 +195,7 @@ def _is_host(text: str) -> bool:
     return text.startswith("/") or _HOST.fullmatch(text) is not None
 
 
-AGAIN = "look at the server and the way to it; a supervisor tries again by itself."
+AGAIN = "check the server and the network; a supervisor tries again automatically"
 #: Errors of a reachable server that is busy with other clients. The call can be retried.
 _BUSY = (errors.LockNotAvailable, errors.QueryCanceled, errors.DeadlockDetected, errors.SerializationFailure)
 #: SQLSTATEs of a connection that is no longer usable. Either we were silent in a transaction for too long, for example
@@ -274,13 +274,13 @@ def translated(error: psycopg.Error) -> StoreFault:
         return QueueMoved()
     words = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, _BUSY):
-        return StoreAway(f"the database was too busy: {words}", hint="others hold what this needs; try again.")
+        return StoreAway(f"the database is too busy: {words}", hint="try again: other processes hold locks")
     if isinstance(error, errors.DiskFull):
         return StoreHindered(
-            "no room left on the disk of the database", hint="nothing was changed; free some space there."
+            "no room left on the disk of the database", hint="free some space there; nothing was changed"
         )
     if isinstance(error, errors.InsufficientPrivilege | errors.InvalidAuthorizationSpecification):
-        return StoreFault(f"the database refused: {words}", hint="look at the user and its rights in the database.")
+        return StoreFault(f"the database refused: {words}", hint="check the permissions of the user in the database")
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) or error.sqlstate in _CUT_OFF:
         return StoreAway(f"the database cannot be reached: {words}", hint=AGAIN)
     return StoreFault(f"the database refused: {words}")

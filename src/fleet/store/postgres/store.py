@@ -213,7 +213,7 @@ class Listener(threading.Thread):
     def _tell(self, error: Exception) -> None:
         if not self._told:
             self._told = True
-            log.warning("not listening to the database, only looking now and then: %s", error)
+            log.warning("cannot listen to the database, polling instead: %s", error)
 
 
 def health(connection: PostgresConnection) -> list[HealthCheck]:
@@ -222,7 +222,10 @@ def health(connection: PostgresConnection) -> list[HealthCheck]:
     except StoreFault as error:
         return [
             HealthCheck(
-                name="postgresql", state=HealthState.WRONG, fact=str(error), remedy=error.hint or "look at its log."
+                name="postgresql",
+                state=HealthState.WRONG,
+                fact=str(error),
+                remedy=error.hint or "read the log of the server",
             )
         ]
 
@@ -241,15 +244,15 @@ def _signs(connection: PostgresConnection) -> Iterator[HealthCheck]:
     yield _latency(min(waits) * 1000)
     yield _clock((from_micros(micros) - ours).total_seconds())
     if commit == "off" or fsync == "off":
-        fact = f"the server does not wait for its disk (fsync = {fsync}, synchronous_commit = {commit})"
-        remedy = "set both to on in postgresql.conf: a power cut there can lose tasks that were acknowledged."
+        fact = f"the server acknowledges before data is on disk (fsync = {fsync}, synchronous_commit = {commit})"
+        remedy = "set both to on in postgresql.conf: a power cut can lose acknowledged tasks"
         yield HealthCheck(name="durability", state=HealthState.WARNING, fact=fact, remedy=remedy)
 
 
 def _version(version: str, number: int, more: str) -> HealthCheck:
     if number >= OLDEST:
         return HealthCheck(name="postgresql", state=HealthState.OK, fact=f"PostgreSQL {version}, {more}")
-    fact = f"PostgreSQL {version} is older than 13, the first that fleet was made for"
+    fact = f"PostgreSQL {version} is too old: fleet needs 13 or newer"
     return HealthCheck(name="postgresql", state=HealthState.WRONG, fact=fact, remedy="upgrade the server.")
 
 
@@ -268,5 +271,5 @@ def _clock(seconds: float) -> HealthCheck:
             name="clock", state=HealthState.OK, fact=f"the server's clock differs by {abs(seconds):.1f} s"
         )
     fact = f"the server's clock is {abs(seconds):.0f} s {'ahead of' if seconds > 0 else 'behind'} this machine's"
-    remedy = "have both follow NTP; claims are safe, for they go by the server's alone."
+    remedy = "let both follow NTP; claims are safe, because they use only the server's clock"
     return HealthCheck(name="clock", state=HealthState.WARNING, fact=fact, remedy=remedy)

@@ -54,7 +54,7 @@ def check_text(what: str, text: str) -> None:
     """Raise BadInput for text that a database cannot store, because two such names could look the same there."""
     if not is_text(text):
         shown = text.encode("utf-8", "backslashreplace").decode()
-        raise BadInput(f"{what} is not UTF-8: {shown}", hint="give the folder or branch another name.")
+        raise BadInput(f"{what} is not UTF-8: {shown}", hint="rename the folder or branch")
 
 
 def is_text(text: str) -> bool:

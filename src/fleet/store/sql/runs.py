@@ -48,7 +48,7 @@ class SqlRuns(SqlPort):
                 raise ClaimLost(run.task_id, run.epoch)
             for each in earlier:
                 if each.is_live:
-                    lost = "its claim was lost, and the task begun again"
+                    lost = "its claim was lost and the task started again"
                     self.end(each.replace(ended_at=self._now(), ending=Ending.LOST, reason=lost))
             self._sql.rows("insert_run", **values_of(run))
             if run.coder:

@@ -220,4 +220,6 @@ def check_edge(
                 "remove it first with 'bd dep remove' then re-add"
             )
     if edge.type in SCHEDULING and reaches is not None and reaches(edge.needs, edge.task):
-        raise CycleRefused("adding dependency would create a cycle", hint="`bd dep tree` shows what waits for what.")
+        raise CycleRefused(
+            "adding dependency would create a cycle", hint="run `bd dep tree` to show what waits for what"
+        )

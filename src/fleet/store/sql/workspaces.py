@@ -99,7 +99,7 @@ class SqlWorkspaces(SqlPort):
                 raise WorkspaceNotFound(task_id)
             if self._sql.rows("is_worked_on", task=task_id):
                 raise IllegalMove(
-                    f"{task_id} is being worked on", hint=f"`fleet kill {task_id}` stops its agent first."
+                    f"an agent is working on {task_id}", hint=f"run `fleet kill {task_id}` to stop its agent first"
                 )
             return self._put(kept.replace(removing_at=kept.removing_at or self._now()))
 
@@ -123,7 +123,7 @@ class SqlWorkspaces(SqlPort):
             return self._put(kept.replace(removed_at=self._now(), saved=saved))
 
     def leave(self, task_id: str) -> Workspace:
-        """Mark a workspace as left behind by a host that does not continue its task, whoever holds the task now.
+        """Mark a workspace as left behind by a host that does not continue its task, regardless of the current owner.
 
         Branch, path and ports are free again. A workspace that is gone does not change. Raises WorkspaceNotFound.
         """
@@ -169,7 +169,7 @@ def _reused(kept: Workspace | None) -> Workspace | None:
     if kept is None or kept.is_gone:
         return None
     if kept.removing_at is not None:
-        hint = f"`fleet kill {kept.task_id}` brings that to an end; `fleet retry {kept.task_id}` then makes a new one."
+        hint = f"run `fleet kill {kept.task_id}` to finish that, then `fleet retry {kept.task_id}`"
         raise IllegalMove(f"the worktree of {kept.task_id} is being removed", hint=hint)
     return kept
 
@@ -192,7 +192,7 @@ def _with_ports(workspace: Workspace, choose: Ports | None, blocks: Iterable[ran
     chosen = workspace if choose is None else workspace.replace(first_port=choose(leased))
     for port in chosen.ports:
         if port in leased:
-            raise IllegalMove(f"port {port} is leased to another agent", hint="`[ports]` says where blocks begin.")
+            raise IllegalMove(f"port {port} is leased to another agent", hint="set the first port in `[ports]`")
     return chosen
 
 

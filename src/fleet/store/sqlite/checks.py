@@ -39,14 +39,14 @@ def library(version: str) -> HealthCheck:
     if _numbers(version) >= _numbers(OLDEST_SQLITE):
         return HealthCheck(name="sqlite", state=HealthState.OK, fact=f"SQLite {version}")
     fact = f"SQLite {version} can damage a database that several processes write"
-    remedy = f"`pip install --upgrade apsw` brings {OLDEST_SQLITE} or newer."
+    remedy = f"run `pip install --upgrade apsw` to bring {OLDEST_SQLITE} or newer"
     return HealthCheck(name="sqlite", state=HealthState.WRONG, fact=fact, remedy=remedy)
 
 
 def _integrity(connection: SqliteConnection) -> Iterator[HealthCheck]:
     try:
         faults = [str(row[0]) for row in connection.rows("pragma integrity_check(20)") if row[0] != "ok"]
-        faults += [f"{row[0]} refers to nothing" for row in connection.rows("pragma foreign_key_check")]
+        faults += [f"{row[0]} has a dangling reference" for row in connection.rows("pragma foreign_key_check")]
     except StoreFault as error:
         faults = [f"the database cannot be read: {error}"]
     for fault in faults[:SHOWN]:
@@ -63,12 +63,12 @@ def _journal(connection: SqliteConnection) -> Iterator[HealthCheck]:
         return
     size = _size_mb(f"{connection.path}-wal")
     if mode != "wal":
-        fact = f"the journal mode is {mode}, in which readers and writers stop each other"
-        remedy = "stop the supervisor, then set `pragma journal_mode = wal` with any SQLite tool."
+        fact = f"the journal mode is {mode}, which makes readers and writers block each other"
+        remedy = "stop the supervisor, then set `pragma journal_mode = wal` with any SQLite tool"
         yield HealthCheck(name="journal", state=HealthState.WRONG, fact=fact, remedy=remedy)
     elif size > LARGEST_LOG_MB:
-        fact = f"the write-ahead log has {size:.0f} MB: somebody has been reading for very long"
-        remedy = "end what has the database open; `fleet run restart` lets the supervisor go of it."
+        fact = f"the write-ahead log has {size:.0f} MB: a reader has been open for very long"
+        remedy = "stop the programs that have the database open, or run `fleet run restart`"
         yield HealthCheck(name="journal", state=HealthState.WARNING, fact=fact, remedy=remedy)
     else:
         yield HealthCheck(name="journal", state=HealthState.OK, fact=f"a write-ahead log of {size:.1f} MB")

@@ -28,7 +28,7 @@ BACKUP = ".schema-"
 #: The setting that holds the old schema number during an upgrade.
 UPGRADING = "fleet.upgrading_from"
 PAGES_AT_ONCE = 4096
-RESTORE = "run `fleet restore FILE` with your last `fleet backup`; fleet keeps the damaged file."
+RESTORE = "run `fleet restore FILE` with your last backup; fleet keeps the damaged file"
 
 
 class SqliteConnection:
@@ -129,7 +129,7 @@ class SqliteConnection:
             return
         self.rows(script)
         if self.rows("pragma foreign_key_check"):
-            raise StoreFault(f"schema {number} would leave rows that refer to nothing: {self.path}")
+            raise StoreFault(f"schema {number} would leave rows with dangling references: {self.path}")
         self.rows(f"pragma user_version = {number}")
 
     def _version(self) -> int:
@@ -150,11 +150,11 @@ class SqliteConnection:
                 f"{self.path} has schema {version}, this fleet knows {SCHEMA_VERSION}", hint=self._way_back()
             )
         if version == 0:
-            raise SchemaMismatch(f"the database is empty or not fleet's: {self.path}", hint=RESTORE)
+            raise SchemaMismatch(f"the database is empty or does not belong to fleet: {self.path}", hint=RESTORE)
         if version < SCHEMA_VERSION:
             raise SchemaMismatch(
                 f"{self.path} has schema {version}, this fleet needs {SCHEMA_VERSION}",
-                hint="`fleet run restart` brings an older database up to date.",
+                hint="run `fleet run restart` to bring an older database up to date",
             )
 
     def _use_log(self) -> None:
@@ -214,12 +214,12 @@ class SqliteConnection:
 
     def _way_back(self) -> str:
         """Return the hint for a database that a newer fleet has upgraded."""
-        newer = "upgrade this fleet: a newer one wrote the database"
+        newer = "upgrade fleet: a newer version wrote the database"
         copy = f"{self.path}{BACKUP}{SCHEMA_VERSION}"
         if not os.path.exists(copy):  # noqa: PTH110
             return f"{newer}."
         back = f"rm -f {self.path}-wal {self.path}-shm && cp {copy} {self.path}"
-        return f"{newer}; or stop fleet and return to the backup made before, without what was done since: `{back}`."
+        return f"{newer}; or stop fleet and run `{back}` to return to the earlier backup"
 
     @property
     def id(self) -> str:
@@ -315,7 +315,7 @@ def backups(path: str) -> list[str]:
 
 def _not_copied(error: apsw.Error | OSError, copy: str) -> StoreFault:
     why = error.strerror if isinstance(error, OSError) else str(error)
-    hint = "nothing was changed; free some space for a copy of the database and try again."
+    hint = "free some space for a copy of the database and try again; nothing was changed"
     return StoreHindered(f"the database cannot be copied to {copy} before its upgrade: {why}", hint=hint)
 
 
@@ -348,9 +348,11 @@ def _translated(error: apsw.Error, path: str) -> StoreFault:
     if getattr(error, "extendedresult", 0) == apsw.SQLITE_CONSTRAINT_TRIGGER:  # only the triggers of a seal raise
         return QueueMoved()
     if isinstance(error, apsw.CantOpenError) and not os.path.lexists(path):
-        return StoreFault(f"there is no database at {path}", hint="run `fleet init`; it makes one unless one was lost")
+        return StoreFault(f"no database at {path}", hint="run `fleet init` to create it")
     if isinstance(error, apsw.CantOpenError | apsw.ReadOnlyError) and _is_read_only(path):
-        return StoreHindered(f"the disk of the database is read-only: {path}", hint="mount it for writing; try again.")
+        return StoreHindered(
+            f"the disk of the database is read-only: {path}", hint="mount the disk writable, then try again"
+        )
     for kind, fact, hint in _FAULTS:
         if isinstance(error, kind):
             fault = StoreHindered if issubclass(kind, _HINDRANCES) else StoreFault
@@ -367,11 +369,11 @@ def _is_read_only(path: str) -> bool:
 
 _HINDRANCES = (apsw.FullError, apsw.BusyError, apsw.ReadOnlyError, apsw.IOError)
 _FAULTS: tuple[tuple[type[apsw.Error], str, str], ...] = (
-    (apsw.FullError, "no room left on the disk of the database", "nothing was changed; free some space and try again."),
-    (apsw.BusyError, "the database was locked for a minute", "another process holds it; try again."),
-    (apsw.ReadOnlyError, "the database cannot be written", "look at the owner and mode of the file and its folder."),
-    (apsw.CantOpenError, "the database cannot be opened", "look at the owner and mode of the file and its folder."),
-    (apsw.NotADBError, "this is not a fleet database, or it is damaged", RESTORE),
+    (apsw.FullError, "no room left on the disk of the database", "free some space and try again; nothing was changed"),
+    (apsw.BusyError, "the database was locked for a minute", "try again: another process holds the lock"),
+    (apsw.ReadOnlyError, "the database cannot be written", "check the owner and mode of the file and its folder"),
+    (apsw.CantOpenError, "the database cannot be opened", "check the owner and mode of the file and its folder"),
+    (apsw.NotADBError, "not a fleet database, or a damaged one", RESTORE),
     (apsw.CorruptError, "the database is damaged", RESTORE),
-    (apsw.IOError, "the disk of the database failed", "nothing was changed; look at the disk and try again."),
+    (apsw.IOError, "the disk of the database failed", "check the disk and try again; nothing was changed"),
 )

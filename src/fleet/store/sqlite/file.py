@@ -49,7 +49,7 @@ class FileId:
             raise DatabaseReplaced(self._path, "cut short")
         self._size = size
         if not self.has_log:
-            raise DatabaseReplaced(self._path, f"parted from its log ({self._path}-wal)")
+            raise DatabaseReplaced(self._path, f"separated from its log ({self._path}-wal)")
 
     def hold_log(self) -> None:
         """Treat the log as a part of the file from now on. It is open now, and SQLite removes no open log."""

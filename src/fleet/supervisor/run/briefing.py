@@ -68,14 +68,14 @@ def mark_carried(store: Store, messages: list[Message], run: Run) -> None:
         store.messages.mark(message.id, Delivery.CARRIED, store.now(), run.id)
 
 
-AFRESH = (Ending.CONTEXT_FULL, Ending.START_HANG, Ending.OVER_BUDGET)
+NEW_SESSION = (Ending.CONTEXT_FULL, Ending.START_HANG, Ending.OVER_BUDGET)
 #: Findings after which a session that reported success is resumed.
 NOT_DONE = (Finding.FAILED_VERIFY, Finding.INCOMPLETE)
 
 
 def session_to_resume(coder: Coder, run: Run, last: Run | None) -> str:
     """Return the session that a new run resumes. Return "" for a fresh session."""
-    if last is None or not last.session or last.ending in AFRESH or last.finding == Finding.FABRICATED:
+    if last is None or not last.session or last.ending in NEW_SESSION or last.finding == Finding.FABRICATED:
         return ""
     if last.ending == Ending.FINISHED and last.finding not in NOT_DONE:
         return ""

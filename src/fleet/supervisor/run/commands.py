@@ -129,7 +129,7 @@ async def _end(agent: Agent, seconds: float, stop: asyncio.Event | None) -> tupl
             return exit, "" if exit else "vanished"
         await agent.kill_tree()
         exit = await asyncio.wait_for(ended, 15)
-        return exit, "was stopped" if done else f"did not end in {seconds:g} s"
+        return exit, "was stopped" if done else f"did not end within {seconds:g} s"
     finally:
         for each in others:
             each.cancel()

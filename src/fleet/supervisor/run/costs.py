@@ -68,7 +68,7 @@ def names_of(run: Run) -> list[str]:
 
 def model_of(run: Run) -> str:
     """Return the name of a run's model for prices. Return a description if the name is unknown."""
-    return str(run.notes.get("model") or "") or run.model or f"the model that {run.coder} chooses itself"
+    return str(run.notes.get("model") or "") or run.model or f"the default model of {run.coder}"
 
 
 def reports_cost(coder: Coder, *, interactive: bool) -> bool:
@@ -86,8 +86,8 @@ def why_no_price(settings: Settings, coder: Coder, model: str, day: date, *, int
     ):
         return ""
     if not coder.tells_tokens:
-        return f"{coder.name} reports neither cost nor tokens: a dollar budget cannot hold for it"
-    return no_price(model or f"the model that {coder.name} chooses itself")
+        return f"{coder.name} reports neither cost nor tokens: a dollar budget does not limit it"
+    return no_price(model or f"the default model of {coder.name}")
 
 
 def _parts(run: Run, since: list[int]) -> Iterator[tuple[str, int, list[int]]]:

@@ -91,7 +91,7 @@ def _without_the_rest(live: Live, found: RunEvidence, error: FleetError | OSErro
         return found.replace(gone=str(error))
     if is_no_room(error, *disks_of(live)):
         raise NoRoom(str(error)) from error
-    log.warning("%s is concluded without all that belongs to it: %s", live.run.id, error)
+    log.warning("incomplete evidence of %s: %s", live.run.id, error)
     _flag(live, f"not concluded: {error}")
     return found.replace(not_verified=f"not concluded: {error}")
 
@@ -144,7 +144,7 @@ async def _note_coder_files(context: Context, live: Live) -> None:
     left = await asyncio.to_thread(untrusted_files, context.home, cwd, patterns, known)
     if not left:
         return
-    _flag(live, f"not trusted as the run left it: {told(left)}, from which {live.coder.name} runs commands")
+    _flag(live, f"the run left {told(left)}, from which {live.coder.name} runs commands, and you have not trusted it")
     if live.workspace is not None or (not spawn_of(run).get("others") and context.places[cwd] == 1):
         live.run = live.run.replace(spawn=encode(spawn_of(run) | {LEFT: [digest(each.line) for each in left]}))
 
@@ -154,7 +154,7 @@ async def _note_project_file(context: Context, task: Task, live: Live) -> None:
     before, now = live.settings, await context.settings_for(task)
     if before.project_digest != now.project_digest:
         _flag(
-            live, f"{before.project_file or now.project_file}, which says how work is judged, was changed while it ran"
+            live, f"{before.project_file or now.project_file}, which decides how work is judged, changed during the run"
         )
 
 
@@ -174,7 +174,7 @@ async def _look(context: Context, live: Live, work: Work) -> list[str]:
 def _touched(work: Work, mark: str, began: float) -> tuple[list[str], list[str], str | None]:
     """Return changes of the worktree's git files, changes of the main checkout, and a stamp of git's settings."""
     state = state_of(work.repository, work.workspace.path, work.admin)
-    tampered = [f"{each} of its worktree was changed" for each in state.tampered]
+    tampered = [f"{each} of its worktree changed" for each in state.tampered]
     planted = _planted(work.view, began)
     since = primary.since(work.home, work.view, mark, work.workspace.branch)
     return tampered, [*planted, *since], stamp(work.repository)
@@ -182,7 +182,7 @@ def _touched(work: Work, mark: str, began: float) -> tuple[list[str], list[str],
 
 def _planted(view: View, began: float) -> list[str]:
     """Return descriptions of what others put into fleet's view of the repository since a run began."""
-    return [f"fleet's own {each} for the repository was changed while it ran" for each in view.planted(began)]
+    return [f"fleet's own {each} for the repository changed during the run" for each in view.planted(began)]
 
 
 def _commit(live: Live, work: Work) -> Leftover:
@@ -203,7 +203,7 @@ def _measured(
 def _note_left(live: Live, left: Leftover) -> None:
     if left.commit:
         live.run = live.run.replace(leftover=left.commit)
-        log.info("committed %s files that %s had left", len(left.files), live.run.id)
+        log.info("committed %s files that %s left", len(left.files), live.run.id)
     if left.why_not:
         _flag(live, f"not committed: {left.why_not}")
     for each in left.left_out:
@@ -239,7 +239,7 @@ async def finish_run(context: Context, claim: Claim, live: Live, exit: Exit | No
     live.explain(exit.status if exit else None)
     await note_changed_files(context, claim.task, live)
 
-    task = await retry_until_stored(store.call, f"the end of {live.run.id}", lambda: claimed_task(store.ports, claim))
+    task = await retry_until_stored(store.call, f"end of {live.run.id}", lambda: claimed_task(store.ports, claim))
     end = observe_end(live, task, exit, stop, found)
     outcome = outcome_of(end)
     found = await collect_evidence(context, live, end, outcome, found)

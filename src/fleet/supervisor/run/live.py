@@ -212,7 +212,7 @@ class Live:
         try:
             await self.agent.write(words)
         except FleetError as error:
-            log.info("%s takes no message: %s", self.run.id, error)
+            log.info("cannot send a message to %s: %s", self.run.id, error)
             return False
         self._signs.has_more_to_read(self._context.steady())
         return True

@@ -94,7 +94,7 @@ class Sampler:
         try:
             size = await asyncio.to_thread(work.size)
         except (FleetError, OSError) as error:
-            log.debug("no diff of %s: %s", run.id, error)
+            log.debug("cannot compute the diff of %s: %s", run.id, error)
             return run
         return run.replace(diff_files=size.files, diff_added=size.added, diff_removed=size.removed)
 

@@ -39,11 +39,11 @@ async def end_lost_run(context: Context, run: Run, agent: Agent | None) -> None:
         if agent is not None:
             await asyncio.wait_for(agent.ended(), END_SECONDS)
     except TimeoutError:
-        log.warning("%s was lost, and its agent does not end", run.id)
+        log.warning("claim of %s lost, but its agent does not stop", run.id)
         return
     with contextlib.suppress(ClaimLost):
         write = partial(record_loss, context, run)
-        await retry_until_stored(context.store.call_once, f"the loss of {run.task_id}", write)
+        await retry_until_stored(context.store.call_once, f"lost claim of {run.task_id}", write)
 
 
 async def end_run_of(context: Context, claim: Claim) -> None:
@@ -67,7 +67,7 @@ async def end_agent(context: Context, run: Run) -> bool:
     folder = folder_of(context.home, run, context.redactor)
     gone = await context.launchers.find(run.launcher).end(folder.run_folder(run.number))
     if not gone:
-        log.error("the agent of %s does not end: its run goes on", run.id)
+        log.error("the agent of %s does not stop: its run continues", run.id)
     return gone
 
 
@@ -101,4 +101,4 @@ def _find_begun_run(store: Store, claim: Claim) -> Run | None:
 async def _read_begun_run(store: StoreCalls, claim: Claim) -> Run | None:
     # Not `call`: it would raise ClaimLost again.
     read = partial(_find_begun_run, store.ports, claim)
-    return await retry_until_stored(store.call_once, f"the loss of {claim.task.id}", read)
+    return await retry_until_stored(store.call_once, f"lost claim of {claim.task.id}", read)

@@ -96,9 +96,9 @@ class Runner:
                     from fleet.supervisor.run.end import EndedWithoutRoom
 
                     if isinstance(error, EndedWithoutRoom) and self._stopping is None:
-                        reason = f"it ended while a disk had no room: {error}"
+                        reason = f"it ended while a disk was full: {error}"
                         self._stopping = Outcome(ending=Ending.RELEASED, reason=reason)
-                    log.warning("%s waits for room on a disk: %s", live.run.id, error)
+                    log.warning("%s waits for free disk space: %s", live.run.id, error)
                 await asyncio.sleep(ROOM_SECONDS)
         finally:
             self._context.busy[live.run.coder, live.run.account] -= 1
@@ -117,7 +117,7 @@ class Runner:
                 await lost_claim.end_lost_run(self._context, live.run, None)
                 return
             if exit is None and not launcher.was_started(live.place):
-                self._stopping = Outcome(ending=Ending.RELEASED, reason="its agent was never started")
+                self._stopping = Outcome(ending=Ending.RELEASED, reason="its agent never started")
             from fleet.supervisor.run.end import close_terminal, finish_run
 
             await live.read_all()
@@ -139,7 +139,7 @@ class Runner:
 
         If the agent does not end, its run continues: the supervisor finds it when its claim has expired.
         """
-        outcome = Outcome(ending=Ending.FAILED, reason=f"following it failed: {error}")
+        outcome = Outcome(ending=Ending.FAILED, reason=f"fleet failed to follow it: {error}")
         with contextlib.suppress(FleetError):
             live = self.live
             if live is None:
@@ -172,9 +172,9 @@ class Runner:
         For an interactive agent this is the usual end, for others a cancellation.
         """
         if self.claim.task.mode == INTERACTIVE:
-            self.stop(Ending.FINISHED, reason or "closed by hand")
+            self.stop(Ending.FINISHED, reason or "closed manually")
         else:
-            self.stop(Ending.CANCELLED, "closed by hand")
+            self.stop(Ending.CANCELLED, "closed manually")
 
     def hand(self, message: Message) -> None:
         """Give the agent a message as its coder allows: now, by an interruption, or in its next run."""
@@ -185,7 +185,7 @@ class Runner:
             self._inbox[message.id] = message
             self._wake()
         elif steering != NEXT_RUN or message.interrupts:
-            self.stop(Ending.INTERRUPTED, "there is a message for it" if message.text else "interrupted by hand")
+            self.stop(Ending.INTERRUPTED, "a message for it arrived" if message.text else "interrupted manually")
 
     async def put_off(self) -> None:
         """Let the agent continue while the claim is certain, without a limit if no other host can take the task."""
@@ -198,7 +198,7 @@ class Runner:
         try:
             live.rested(await live.agent.put_off(left))
         except (FleetError, OSError) as error:
-            log.warning("%s is not told that it may go on: %s", live.run.id, error)
+            log.warning("cannot tell %s to continue: %s", live.run.id, error)
 
     async def let_go(self) -> None:
         """React to a lost claim: leave the agent to the supervisor that follows it, or end it."""
@@ -207,11 +207,11 @@ class Runner:
             return
         run = await store.call_once(store.runs.get, self.live.run.id)
         if run is not None and run.is_live and run.owner != self._context.owner:
-            log.warning("%s is followed by %s now: it is left to them", run.id, run.owner)
+            log.warning("%s is followed by %s now", run.id, run.owner)
             self._left = True
             self._wake()
         else:
-            log.warning("claim on %s lost: its agent is ended and its word not taken", self.live.run.task_id)
+            log.warning("claim on %s lost: stopping its agent and ignoring its result", self.live.run.task_id)
             await self.kill()
             # Another host has the task, and perhaps this host again by now. What happens here does not end the run.
             self._lost = self._context.cluster.may_be_elsewhere(self.claim.task.id)
@@ -302,7 +302,7 @@ class Runner:
                     return False  # it is starting, asks something, or a user is typing
                 shown = await typist.paste(prompt.text, prompt.id)
         except FleetError as error:
-            log.info("%s does not hear its prompt: %s", live.run.id, error)
+            log.info("cannot type the prompt of %s: %s", live.run.id, error)
             return False
         if not self._pasted:
             self._pasted, self._sent[prompt.id] = True, prompt
@@ -349,7 +349,7 @@ class Runner:
             await self._mark(message, Delivery.SENT, live)
             if message.interrupts and not message.text:
                 await self._mark(message, Delivery.DELIVERED, live)
-                self._stopping = Outcome(ending=Ending.INTERRUPTED, reason="interrupted by hand")
+                self._stopping = Outcome(ending=Ending.INTERRUPTED, reason="interrupted manually")
         await live.close_stdin_after_result()
 
     async def _note_delivered(self, live: Live) -> None:

@@ -50,7 +50,7 @@ class Secrets:
 
 async def _told(account: AccountSettings, variable: str, argv: tuple[str, ...]) -> str:
     said = f"{variable} of account {account.name!r} of {account.coder}"
-    hint = f"run it yourself: {argv[0]} …; it must print the value in its first line."
+    hint = f"run {argv[0]} … yourself: it must print the value in its first line"
     try:
         process = await asyncio.create_subprocess_exec(
             *argv, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL

@@ -90,7 +90,7 @@ async def settle(
                 stage.keep_result(store.ports, live, outcome, found, failed=failed)
             return settled, outcome
 
-    task, outcome = await retry_until_stored(store.call, f"the end of {live.run.id}", write)
+    task, outcome = await retry_until_stored(store.call, f"end of {live.run.id}", write)
     with contextlib.suppress(OSError):  # the task is settled even if its own log cannot be written
         live.folder.log(
             "subprocess_exited",
@@ -160,7 +160,7 @@ async def give_back(context: Context, claim: Claim, reason: str, seconds: float)
             freed = store.claims.settle(claim, Verdict(status=Status.OPEN))
             return put_off(store.ports, freed, context.redactor.redact(reason), seconds)
 
-    return await retry_until_stored(store.call, f"the end of {claim.task.id}", write)
+    return await retry_until_stored(store.call, f"end of {claim.task.id}", write)
 
 
 def claimed_task(store: Store, claim: Claim) -> Task:
@@ -259,12 +259,14 @@ def _with_messages(store: Store, run: Run, outcome: Outcome, verdict: Verdict) -
         store.messages.mark(each.id, Delivery.DELIVERED, store.now(), run.id)
     if len(unheard) > len(orders):
         goes_on = verdict.status == Status.CLOSED or outcome.ending == Ending.INTERRUPTED
-        told = Verdict(status=Status.OPEN, reason="there is a message for its agent", finding=verdict.finding)
+        told = Verdict(status=Status.OPEN, reason="a message for it arriveds agent", finding=verdict.finding)
         return told if goes_on else verdict
     if verdict.status == Status.BLOCKED and any(each.id == run.id for each in waiting):
-        return verdict.replace(reason=f"{verdict.reason}; it had not read its prompt")
+        return verdict.replace(reason=f"{verdict.reason}; it never read its prompt")
     if orders and verdict.status == Status.OPEN:
-        return verdict.replace(status=Status.BLOCKED, reason="interrupted by hand; `fleet prompt` tells it what to do")
+        return verdict.replace(
+            status=Status.BLOCKED, reason="interrupted manually; run `fleet prompt` to give it instructions"
+        )
     return verdict
 
 

@@ -233,7 +233,7 @@ def _waits_for_answers(store: Store, task: Task) -> bool:
 def _read_stage(store: Store, task: Task) -> tuple[Stage, str, dict[str, Mapping[str, Any]]]:
     found = store.workflows.stage_of(task.id)
     if found is None:
-        raise FleetError(f"{task.id} is no stage of {task.workflow}", hint="its workflow is not on record here.")
+        raise FleetError(f"{task.id} is not a stage of {task.workflow}", hint="its workflow is not recorded here")
     stage = stage_in(found.spec)
     names = {task_of(found.workflow_id, name): name for name in stage.sources}
     kept = store.results.find(names)
@@ -265,5 +265,5 @@ def _find_base(home: Home, cluster: Cluster, task: Task, stage: Stage, results: 
     view = View(home, find_repository(task.repo or task.cwd))
     tip, kept = view.resolve(f"refs/heads/{body['branch']}", str(body.get("commit") or "HEAD"))
     if tip is None and not body.get("commit"):
-        raise FleetError(f"branch {body['branch']!r} of stage {origin} is gone", hint="it was deleted by hand.")
+        raise FleetError(f"branch {body['branch']!r} of stage {origin} is gone", hint="it was deleted manually")
     return tip or kept or ""

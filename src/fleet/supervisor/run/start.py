@@ -25,7 +25,7 @@ from fleet.core.jsontext import encode
 from fleet.core.redaction import Redactor, secret_values
 from fleet.core.rules import rules_of
 from fleet.core.run import Run
-from fleet.core.task import INTERACTIVE, WORKTREE
+from fleet.core.task import INTERACTIVE, NOT_TRUSTED, WORKTREE
 from fleet.core.verification import verification_in
 from fleet.files import make_private
 from fleet.proof.baseline import marked, spawned
@@ -97,7 +97,7 @@ class StillLives(FleetError):
     """A failed start whose agent may still live. Its run has not ended."""
 
     def __init__(self, run_id: str, error: Exception) -> None:
-        super().__init__(f"{run_id} could not be started, and its agent does not end: {error}")
+        super().__init__(f"{run_id} could not be started, and its agent does not stop: {error}")
 
 
 class RunPlan(NamedTuple):
@@ -169,7 +169,7 @@ async def resolve_plan(context: Context, claim: Claim) -> RunPlan:
     settings = context.settings
     edits = await store.call(take_edits, store.ports, folder, lambda: settings.coders, is_ours=True)
     if edits.problem:
-        log.warning("task.json of %s is not used: %s", task.id, context.redactor.text(edits.problem))
+        log.warning("task.json of %s ignored: %s", task.id, context.redactor.text(edits.problem))
     task = task.replace(**edits.fields)
     await context.cluster.fetch_task(task, folder)
     settings = await context.settings_for(task)
@@ -193,8 +193,8 @@ async def check_files(context: Context, plan: RunPlan, place: RunPlace) -> None:
     found = await asyncio.to_thread(untrusted_files, context.home, cwd, patterns_of(coder, plan.settings), known)
     if found:
         raise NotReady(
-            f"{coder.name} would run commands from {told(found)} in {cwd}, which you have not trusted",
-            hint=f"`fleet trust {quote(cwd)}` shows and accepts them; then `fleet retry {plan.task.id}`.",
+            f"{coder.name} would run commands from {told(found)} in {cwd}, which {NOT_TRUSTED}",
+            hint=f"run `fleet trust {quote(cwd)}` to review and accept them, then `fleet retry {plan.task.id}`",
         )
 
 
@@ -357,8 +357,8 @@ def check_login(coder: Coder, env: Mapping[str, str]) -> None:
     told = any(env.get(sign) for sign in signs if "/" not in sign)
     if signs and not told and not any(os.path.isdir(os.path.dirname(file)) for file in files):  # noqa: PTH112, PTH120
         raise NotLoggedIn(
-            f"nobody is logged in to {coder.name}: none of {', '.join(signs[:4])} is there",
-            hint=f"log in with {coder.program or coder.name}; `fleet accounts unpark {coder.name}` tries at once.",
+            f"{coder.name} is not logged in: none of {', '.join(signs[:4])} exists",
+            hint=f"log in with {coder.program or coder.name}, then run `fleet accounts unpark {coder.name}`",
         )
 
 
@@ -406,7 +406,7 @@ def _installed_coder(context: Context, task: Task, settings: Settings) -> Coder:
         raise RetryLater(
             f"coder {coder.name!r} {NOT_INSTALLED}: no program {program!r} is on {whose}",
             seconds=NO_PROGRAM_SECONDS,
-            hint="install it, or name its place: fleet config set coders.NAME.program=/path/to/it",
+            hint="install it, or set its path: fleet config set coders.NAME.program=/path/to/it",
         )
     return coder
 
@@ -471,7 +471,7 @@ def _ordered(
     )
     command = plan.coder.terminal(order) if plan.interactive else plan.coder.command(order)
     if command is None:
-        raise NotReady(f"fleet runs {plan.coder.name} without a terminal only", hint="say --headless.")
+        raise NotReady(f"fleet can run {plan.coder.name} only without a terminal", hint="say --headless")
     estimated = {} if plan.coder.tells_context else {"estimated": True}
     asked = {ASKED_BEFORE: len(folder.questions())}
     folded = encode({"read": len(spoken.prompt)} | estimated | run.notes | asked)

@@ -54,7 +54,7 @@ class Typist:
                     return False  # the question appeared meanwhile, and Enter would answer it
                 await self._enter()
         except FleetError as error:
-            log.info("%s takes no message: %s", self._log, error)
+            log.info("cannot send a message to %s: %s", self._log, error)
             return False
         return True
 

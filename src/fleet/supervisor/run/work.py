@@ -131,5 +131,5 @@ def save_all(home: Home, space: Workspace, run_number: int, settings: SaveSettin
     )
     if saved.too_large:
         largest = ", ".join(saved.too_large[:3])
-        raise FleetError(f"its ignored files are more than {settings.ignored_mb} MB: {largest}")
+        raise FleetError(f"its ignored files exceed {settings.ignored_mb} MB: {largest}")
     return saved

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fleet.core.branch import folder_of
 from fleet.core.errors import BranchTaken, FleetError, IllegalMove
 from fleet.core.jsontext import encode
-from fleet.core.task import MADE_HERE, WORKTREE
+from fleet.core.task import MADE_HERE, NOT_TRUSTED, TRUST_CHANGED, WORKTREE
 from fleet.core.workspace import Workspace
 from fleet.files import make_private
 from fleet.git import worktree
@@ -66,7 +66,7 @@ def choose_block(first: int, count: int, taken: Collection[int], is_free: Callab
             return start
     raise FleetError(
         f"no {count} free ports in a row from {first} up to {end - 1}",
-        hint="`fleet gc` gives back those of finished agents; ports.base and ports.count choose others.",
+        hint="`fleet gc` gives back those of finished agents; ports.base and ports.count choose others",
     )
 
 
@@ -125,7 +125,8 @@ async def open_place(
         cwd = task.cwd or folder.make_work()
         if not is_there(cwd):
             raise FleetError(
-                f"its directory {cwd} does not exist", hint="`fleet bd update ID --cwd DIR` names another."
+                f"its directory {cwd} does not exist",
+                hint="run `fleet bd update ID --cwd DIR` to set another directory",
             )
         return RunPlace(cwd)
     return await _Opening(context, claim, task, settings, folder, stop).open()
@@ -284,14 +285,14 @@ class _Opening:
         changed = changed_repository(self._context.store.ports, repository)
         if changed:
             raise NotReady(
-                f"git's settings of {repository.top} changed since they were trusted: {', '.join(changed[:5])}",
-                hint="look at them; `fleet trust` there accepts them.",
+                f"git's settings of {repository.top} changed {TRUST_CHANGED}: {', '.join(changed[:5])}",
+                hint="inspect the changes, then run `fleet trust` there",
             )
         commands = untrusted_commands(self._settings, quick=self._is_quick)
         if commands:
             raise NotReady(
-                f"the project file of {repository.top} has commands that you have not trusted: {commands[0]}",
-                hint="`fleet trust` there accepts them; `--quick` goes without.",
+                f"the project file of {repository.top} has commands that {NOT_TRUSTED}: {commands[0]}",
+                hint="run `fleet trust` there, or pass `--quick` to skip them",
             )
 
     @property
@@ -337,7 +338,7 @@ class _Opening:
         """
         home = self._context.home
         if not self._is_new and leased.ready_at is not None and not is_seen(leased.path):
-            raise NotReady(f"its worktree {leased.path} cannot be seen: the folder above it is missing", hint=UNSEEN)
+            raise NotReady(f"its worktree {leased.path} cannot be seen: its parent folder is missing", hint=UNSEEN)
         if not self._is_new or os.path.lexists(leased.path):
             if self._is_new or leased.ready_at is not None:
                 self._save_and_remove(leased)
@@ -363,10 +364,10 @@ class _Opening:
         except NotDeleted:  # already saved
             raise
         except FleetError as error:
-            raise NotReady(f"what is in {leased.path} cannot be saved: {error}", hint=error.hint) from error
+            raise NotReady(f"cannot save the contents of {leased.path}: {error}", hint=error.hint) from error
         for command in saved.commands:
             self._folder.log("saved", path=leased.path, command=command)
-            log.warning("%s: saved what was in %s: %s", leased.branch, leased.path, command)
+            log.warning("%s: saved the contents of %s: %s", leased.branch, leased.path, command)
 
     async def _set_up(self, repository: Repository, leased: Workspace, furnished: OpenedWorkspace) -> Workspace:
         setup, copied, admin = self._settings.setup, furnished.copied, furnished.admin
@@ -400,9 +401,9 @@ class _Opening:
         )
         self._folder.log("setup_ended", command=command, status=done.status, seconds=done.seconds)
         if self._stop.is_set():
-            raise SetupStopped("stopped while it was set up")
+            raise SetupStopped("stopped during its setup")
         if not done.ok:
             raise FleetError(
                 f"setup {self._folder.clean(done.in_words)}",
-                hint="`--quick` goes without setup commands.",
+                hint="pass `--quick` to skip the setup commands",
             )

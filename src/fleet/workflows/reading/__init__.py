@@ -43,7 +43,7 @@ def read(path: str) -> Document:
     """
     suffix = os.path.splitext(path)[1].lower()  # noqa: PTH122 - paths of users are strings
     if suffix not in READERS:
-        raise BadInput(f"{path!r} is no workflow file", hint=f"their names end in {', '.join(READERS)}.")
+        raise BadInput(f"{path!r} is no workflow file", hint=f"use a name that ends in {', '.join(READERS)}")
     reader: Reader = import_module(READERS[suffix])
     try:
         text = _text(path)
@@ -58,7 +58,7 @@ def _text(path: str) -> str:
         data = read_small(path, LARGEST)
     except (OSError, ValueError) as error:
         what = error.strerror if isinstance(error, OSError) else str(error)
-        hint = "`fleet workflow new` writes one to begin with."
+        hint = "run `fleet workflow new` to write an example"
         raise BadInput(f"cannot read {path!r}: {what}", hint=hint) from error
     try:
         return data.decode("utf-8-sig")

@@ -38,7 +38,7 @@ def read(text: str) -> DataTree:
     except Malformed as error:  # for example a key of several lines; then only paths locate the faults
         if twice:
             raise Malformed(
-                f"a key is there twice among {', '.join(map(repr, twice[:20]))}", FilePosition(1, 1)
+                f"a key occurs twice among {', '.join(map(repr, twice[:20]))}", FilePosition(1, 1)
             ) from error
     tree.data = data
     return tree

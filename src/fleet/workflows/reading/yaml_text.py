@@ -115,7 +115,7 @@ class _Reader:
 
 def _scalar(event: Any, place: FilePosition) -> Any:
     if event.tag is not None and event.tag not in _TEXT_TAGS:
-        raise Malformed(f"the tag {event.tag!r} is not taken", place)
+        raise Malformed(f"the tag {event.tag!r} is not supported", place)
     if event.tag is not None or not event.implicit[0]:
         return event.value
     if event.value in _WORDS:
@@ -127,7 +127,7 @@ def _scalar(event: Any, place: FilePosition) -> Any:
 
 def _plain_tag(event: Any, own: str) -> None:
     if event.tag is not None and event.tag != own:
-        raise Malformed(f"the tag {event.tag!r} is not taken", _place(event.start_mark))
+        raise Malformed(f"the tag {event.tag!r} is not supported", _place(event.start_mark))
 
 
 def _depth(data: Any) -> int:

@@ -39,7 +39,7 @@ def commands(*rows: AgentRow, scope: NameScope = ANYWHERE) -> list[str]:
 
 def test_attention_rows_are_sorted_by_urgency_and_then_by_age() -> None:
     screen = row("screen", run={"ended_at": None, "screen": "question"}, status=Status.IN_PROGRESS)
-    asks = row("asks", reason="the agent asks a person")
+    asks = row("asks", reason="the agent asked a question")
     question = Question(id="q", task_id=asks.task.id, asked_at=NOON, text="red?")
     parked = Account(coder="codex", parked_until=NOON + HOUR, parked_reason="plan limit: x")
     late, early = row("late"), row("early", ended_at=NOON - MINUTE)
@@ -48,7 +48,7 @@ def test_attention_rows_are_sorted_by_urgency_and_then_by_age() -> None:
         questions=[question],
         parked=[parked],
         login=[parked.replace(name="two")],
-        unserved="no supervisor runs: 1 task waiting",
+        unserved="no supervisor is running: 1 task waiting",
         strays={"fleet-x": "an agent lives"},
     )
     found = [(each.kind, each.name) for each in rank_items(seen, ANYWHERE)]
@@ -75,7 +75,7 @@ def test_names_in_commands_are_quoted_for_the_shell() -> None:
 
 
 def test_each_of_several_questions_is_named_by_its_own_id() -> None:
-    asks = row("asks", reason="the agent asks a person")._replace(asks=True)
+    asks = row("asks", reason="the agent asked a question")._replace(asks=True)
     asked = [Question(id=f"q-{n}", task_id=asks.task.id, asked_at=NOON, text=f"{n}?") for n in (1, 2)]
     found = [each.commands[0] for each in rank_items(picture(asks, questions=asked), ANYWHERE)]
     assert found == ['fleet answer q-1 "…"', 'fleet answer q-2 "…"']

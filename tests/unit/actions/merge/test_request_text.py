@@ -16,7 +16,7 @@ COMMIT = "c" * 40
 
 
 def a_receipt(finding: str = Finding.VERIFIED, **changes: dict[str, Any]) -> Receipt:
-    body = drafted(finding, ("`make test` ended with 0 at its branch's tip",), pieces(**changes))
+    body = drafted(finding, ("`make test` exited with 0 at the tip of its branch",), pieces(**changes))
     made = Receipt(
         run_id="fleet-1/2", task_id="fleet-1", owner="o", coder="claude", finding=finding, made_at=NOON, body=body
     )
@@ -46,7 +46,7 @@ def outside_of_fences(text: str) -> str:
 def test_request_text_contains_task_finding_and_cost() -> None:
     task = a_task(id="fleet-1", title="Fix the login", description="It fails for umlauts.")
     text = text_of(task, a_receipt(), [a_run(1), a_run(2)], commit=COMMIT)
-    assert text.startswith("**verified** – real work, and fleet's own look at it ended well.\n")
+    assert text.startswith("**verified** – real work, verified by fleet.\n")
     for part in (
         "Fix the login",
         "It fails for umlauts.",
@@ -62,12 +62,12 @@ def test_request_text_contains_task_finding_and_cost() -> None:
 
 def test_request_text_says_when_the_branch_moved_since_the_receipt() -> None:
     text = text_of(a_task(), a_receipt(), [], commit="d" * 40)
-    assert f"The branch went on since: the receipt is of {'c' * 12}, and this is {'d' * 12}." in text
+    assert f"The branch has moved since: the receipt covers {'c' * 12}, and this is {'d' * 12}." in text
 
 
 def test_request_text_says_when_receipt_and_runs_are_missing() -> None:
     text = text_of(a_task(finding=""), None, [], commit=COMMIT)
-    assert "**no finding**" in text and "There is no receipt" in text and "No agent has run." in text
+    assert "**no finding**" in text and "No receipt exists" in text and "No agent has run." in text
 
 
 def test_request_text_calls_an_unknown_cost_unknown() -> None:
@@ -114,7 +114,7 @@ def test_endless_text_is_cut_and_stays_in_its_fence() -> None:
     task = a_task(title="t" * 10_000, description="`" * 9_000 + "\n" + "long " * 100_000)
     receipt = a_receipt(verify={"tail": "`" * 40_000 + "x " * 500_000, "status": 1})
     text = text_of(task, receipt, [], commit=COMMIT)
-    assert len(text) <= LONGEST + 1 and "cut here" in text
+    assert len(text) <= LONGEST + 1 and "(truncated" in text
     outside_of_fences(text)
     assert len(title_of(task)) <= 200
 

@@ -53,7 +53,7 @@ def test_judge_prompt_hides_names_and_uses_markers_that_data_cannot_contain() ->
 
 def test_long_diffs_are_cut_to_their_share_and_marked() -> None:
     told = prompt("x", {"A": "a" * LARGEST, "B": "b" * LARGEST, "C": "short"})
-    assert len(told) < LARGEST + 10_000 and told.count("(cut here: ") == 2
+    assert len(told) < LARGEST + 10_000 and told.count("(truncated: ") == 2
     assert told.count("a" * (LARGEST // 3)) == 1
 
 

@@ -42,7 +42,7 @@ def names(entries: list[RankedCandidate]) -> list[str]:
     [
         (seen(), {}, Finding.VERIFIED),
         (seen(1), {}, Finding.FAILED_VERIFY),
-        (seen(None, why="did not end in 5 s"), {}, Finding.FAILED_VERIFY),
+        (seen(None, why="did not end within 5 s"), {}, Finding.FAILED_VERIFY),
         (seen(doubts=("its runner ran no tests",)), {}, Finding.UNVERIFIED),
         (seen(contested=("tests/a.py",), without_them=1), {}, Finding.UNVERIFIED),
         (seen(contested=("tests/a.py",), without_them=0), {}, Finding.VERIFIED),

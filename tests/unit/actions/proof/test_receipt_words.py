@@ -24,7 +24,7 @@ def words(receipt: Receipt, label: str, run: Run | None = None) -> list[str]:
 
 def test_receipt_shows_the_finding_first_and_its_reason_next() -> None:
     first, second, *_ = lines(a_receipt())
-    assert first == "fleet-1/2: verified – real work, and fleet's own look at it ended well"
+    assert first == "fleet-1/2: verified – real work, verified by fleet"
     assert second == "why:         because"
 
 
@@ -90,7 +90,7 @@ def test_false_claims_are_named() -> None:
     found = words(a_receipt(claims={"absent": ["x.py"], "unknown_commits": ["abc"], "unseen": ["make"]}), "claims")
     assert found[1:] == [
         "claimed files that are not there: x.py",
-        "claimed commits that nobody has: abc",
+        "claimed commits that do not exist: abc",
         "claimed commands that it never ran: make",
     ]
 

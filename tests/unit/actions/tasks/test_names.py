@@ -100,13 +100,13 @@ def test_find_tasks_returns_ids_when_the_glob_spells_their_prefix(fleet: Fleet, 
     if pattern in wanted:
         assert find_tasks(fleet, [pattern], scope=In("/one")) == wanted[pattern]
     else:
-        with pytest.raises(FleetError, match="no task fits"):
+        with pytest.raises(FleetError, match="no task matches"):
             find_tasks(fleet, [pattern], scope=In("/one"))
 
 
 def test_find_tasks_finds_no_branch_when_the_directory_is_in_no_repository(fleet: Fleet, tmp_path: Path) -> None:
     add(fleet, "fleet-1", branch="fix-a")
-    with pytest.raises(FleetError, match="no task fits"):
+    with pytest.raises(FleetError, match="no task matches"):
         find_tasks(fleet, ["fix-*"], scope=NameScope(str(tmp_path)))
     assert find_tasks(fleet, ["fix-*"]) == ["fleet-1"]
 
@@ -126,14 +126,14 @@ def test_glob_respects_the_filter_and_a_name_does_not(fleet: Fleet) -> None:
     under_way = Filter(statuses=(Status.OPEN,))
     assert find_tasks(fleet, ["fix-*"], among=under_way) == ["fleet-2"]
     assert find_tasks(fleet, ["fix-a"], among=under_way) == ["fleet-1"]
-    with pytest.raises(FleetError, match="no task fits 'fix-a\\*'"):
+    with pytest.raises(FleetError, match="no task matches 'fix-a\\*'"):
         find_tasks(fleet, ["fix-a*"], among=under_way)
 
 
 def test_glob_that_matches_several_tasks_is_refused_for_one_task(fleet: Fleet) -> None:
     for number in range(7):
         add(fleet, f"fleet-{number}", branch=f"fix-{number}")
-    with pytest.raises(UsageError, match=r"fits 7 tasks: fleet-0 .*fleet-4 \(fix-4\) …"):
+    with pytest.raises(UsageError, match=r"matches 7 tasks: fleet-0 .*fleet-4 \(fix-4\) …"):
         find_task(fleet, "fix-*")
     assert find_task(fleet, "fix-[3]") == "fleet-3"
 
@@ -168,9 +168,9 @@ def test_glob_results_are_sorted_naturally_by_branch(fleet: Fleet) -> None:
 def test_ambiguous_name_error_lists_ids_and_branches(fleet: Fleet) -> None:
     add(fleet, "fleet-aab1", "one")
     add(fleet, "fleet-aab2")
-    with pytest.raises(UsageError, match=r"'aab' fits fleet-aab1 \(one\), fleet-aab2"):
+    with pytest.raises(UsageError, match=r"'aab' matches fleet-aab1 \(one\), fleet-aab2"):
         find_task(fleet, "aab")
-    with pytest.raises(UsageError, match=r"fits 2 tasks: fleet-aab1 \(one\), fleet-aab2"):
+    with pytest.raises(UsageError, match=r"matches 2 tasks: fleet-aab1 \(one\), fleet-aab2"):
         find_task(fleet, "fleet-aab*")
 
 
@@ -178,4 +178,4 @@ def test_ambiguous_name_error_lists_ids_and_branches(fleet: Fleet) -> None:
 def test_unknown_name_error_points_to_fleet_list(fleet: Fleet, name: str) -> None:
     with pytest.raises(FleetError) as raised:
         find_task(fleet, name)
-    assert raised.value.hint.startswith("`fleet list --all` shows")
+    assert raised.value.hint.startswith("run `fleet list --all`")

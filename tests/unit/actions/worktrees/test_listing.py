@@ -51,7 +51,7 @@ def test_task_without_an_agent_shows_its_own_status(task: dict[str, Any], word: 
 
 
 def test_task_that_needs_an_answer_is_waiting_for_you() -> None:
-    assert status(asks=True, status=Status.BLOCKED, reason="the agent asks a person") == "waiting for you"
+    assert status(asks=True, status=Status.BLOCKED, reason="the agent asked a question") == "waiting for you"
     assert status(asks=True, status=Status.BLOCKED, reason="stopped by hand") == "stopped"
     assert status(asks=True, status=Status.OPEN) == "queued"
 

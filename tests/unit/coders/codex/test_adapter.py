@@ -224,7 +224,7 @@ def test_session_file_with_invalid_values_gives_no_event(value: Any) -> None:
 
 def test_end_before_the_first_turn_is_explained() -> None:
     gone = CODEX.explain(1, "Error: thread/resume failed: no rollout found for thread id x")
-    assert gone is not None and "start the task afresh" in gone.text
+    assert gone is not None and "restart the task with a new session" in gone.text
     flags = CODEX.explain(2, "error: unexpected argument '--nope' found")
     assert flags is not None and "check the coder's flags" in flags.text
     assert CODEX.explain(1, "WARNING: proceeding") is None

@@ -133,7 +133,7 @@ REFUSALS = [
 @pytest.mark.parametrize("refusal", REFUSALS)
 def test_denied_action_is_reported_as_an_attempt(refusal: Event) -> None:
     said = f"`rm -rf {TOP}` deletes {TOP} in the main checkout"
-    assert seen(use(f"rm -rf {TOP}"), refusal) == ([], [f"{said}, and was not allowed to"], [said])
+    assert seen(use(f"rm -rf {TOP}"), refusal) == ([], [f"{said}, but was not allowed to"], [said])
     lookout = Lookout(worktree_bounds())
     assert lookout.look([use(f"rm -rf {TOP}")]).strayed == [said]
     assert lookout.look([refusal]).undone == [said]

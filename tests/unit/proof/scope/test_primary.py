@@ -47,15 +47,15 @@ def _ignore(top: Path) -> None:
 
 
 CHANGES: list[tuple[str, Callable[[Path], object], str]] = [
-    ("edit", lambda top: _write(top, "file1.txt"), "the main checkout changed while it ran: file1.txt"),
-    ("new", lambda top: _write(top, "lib/new.py"), "the main checkout changed while it ran: lib/new.py"),
-    ("delete", _remove, "the main checkout changed while it ran: file2.txt"),
-    ("stage", lambda top: run_git(top, "rm", "--cached", "-q", "file3.txt"), "changed while it ran: file3.txt"),
+    ("edit", lambda top: _write(top, "file1.txt"), "the main checkout changed during the run: file1.txt"),
+    ("new", lambda top: _write(top, "lib/new.py"), "the main checkout changed during the run: lib/new.py"),
+    ("delete", _remove, "the main checkout changed during the run: file2.txt"),
+    ("stage", lambda top: run_git(top, "rm", "--cached", "-q", "file3.txt"), "changed during the run: file3.txt"),
     ("commit", lambda top: commit(top, "file1.txt", "x\n"), "the main checkout went from main at"),
     ("switch", lambda top: run_git(top, "checkout", "-q", "-b", "other"), "to other at"),
     ("detach", lambda top: run_git(top, "checkout", "-q", "--detach"), "the main checkout went from main at"),
-    ("config", lambda top: run_git(top, "config", "core.fsmonitor", "evil"), ".git/config changed while it ran"),
-    ("hook", _hook, "the repository's hooks changed while it ran: pre-commit"),
+    ("config", lambda top: run_git(top, "config", "core.fsmonitor", "evil"), ".git/config changed during the run"),
+    ("hook", _hook, "the repository's hooks changed during the run: pre-commit"),
 ]
 
 
@@ -142,7 +142,9 @@ def test_settings_hidden_behind_a_branch_section_are_found(place: Place) -> None
         '[branch "x"]\n\tremote = a\n\tfsmonitor = evil\n[core]\n\tpager = evil\n',
     ):
         config.write_text(whole + line, "utf-8")
-        assert primary.strays(before, primary.mark(place.view)) == ["the repository's .git/config changed while it ran"]
+        assert primary.strays(before, primary.mark(place.view)) == [
+            "the repository's .git/config changed during the run"
+        ]
 
 
 def test_bare_and_empty_repositories_have_marks(tmp_path: Path) -> None:
@@ -162,14 +164,14 @@ def test_file_names_of_any_bytes_and_many_files_are_marked(place: Place) -> None
     before = primary.mark(place.view)
     assert len(before.encode()) < 100_000
     _write(place.top, f"new/{primary.MOST_FILES + 49:04}", "other and longer\n")
-    assert primary.strays(before, primary.mark(place.view)) == ["the main checkout changed while it ran"]
+    assert primary.strays(before, primary.mark(place.view)) == ["the main checkout changed during the run"]
 
 
 def test_merge_by_fleet_is_not_reported(place: Place) -> None:
     before = primary.mark(place.view)
     new = commit(place.top, "file1.txt", "merged\n")
     (told,) = primary.since(place.home, place.view, before, "work")
-    assert told == f"the main checkout went from main at {place.base[:10]} to main at {new[:10]} while it ran"
+    assert told == f"the main checkout went from main at {place.base[:10]} to main at {new[:10]} during the run"
     moves = Path(place.home.moves)
     moves.parent.mkdir(parents=True)
     moves.write_text(
@@ -178,7 +180,7 @@ def test_merge_by_fleet_is_not_reported(place: Place) -> None:
     assert primary.since(place.home, place.view, before, "work") == []
     _write(place.top, "file2.txt")
     assert primary.since(place.home, place.view, before, "work") == [
-        "the main checkout changed while it ran: file2.txt"
+        "the main checkout changed during the run: file2.txt"
     ]
     assert primary.since(place.home, place.view, "", "work") == []
 

@@ -59,7 +59,7 @@ def test_counts_of_a_successful_run_are_read_without_doubt(name: str) -> None:
 
 
 NO_TESTS = ("its runner ran no tests",)
-SILENT = ("its runner did not say how it ended",)
+SILENT = ("its runner did not report how it ended",)
 #: A command that exited with 0, its output, and the doubt about it.
 DOUBTED = {
     "nothing to run": ("python -m unittest", "\n----\nRan 0 tests in 0.000s\n\nOK\n", NO_TESTS),
@@ -76,12 +76,12 @@ DOUBTED = {
     "some fail": (
         "pytest || true",
         "== 1 failed, 4 passed in 0.01s ==",
-        ("it ended with 0, and its runner says that 1 failed",),
+        ("it exited with 0, but its runner reports failures: 1",),
     ),
     "some fail, unittest": (
         "python -m unittest; exit 0",
         f"{UNITTEST}FAILED (failures=1, errors=1)\n",
-        ("it ended with 0, and its runner says that 2 failed",),
+        ("it exited with 0, but its runner reports failures: 2",),
     ),
     "the runner is silent": ("python3 -m unittest discover", "", SILENT),
     "the runner is cut short": (

@@ -147,9 +147,9 @@ def test_base_is_judged_by_tests_of_the_tip_and_by_its_own_without_them() -> Non
             "class A:\n    def __eq__(self, other):\n        return True\n",
             "app.py has an object that equals everything",
         ),
-        ("print('Ran 3 tests in 0.1s')\n", "app.py prints what a test runner would"),
-        ("if 'pytest' in sys.modules:\n    os._exit(0)\n", "app.py can end its test runner early"),
-        ("import os\nos._exit(0)\n", "app.py can end its test runner early"),
+        ("print('Ran 3 tests in 0.1s')\n", "app.py prints output like a test runner"),
+        ("if 'pytest' in sys.modules:\n    os._exit(0)\n", "app.py can stop its test runner early"),
+        ("import os\nos._exit(0)\n", "app.py can stop its test runner early"),
     ],
 )
 def test_code_that_could_fool_its_tests_is_doubted_when_the_branch_added_it(text: str, words: str) -> None:

@@ -47,7 +47,7 @@ def test_failed_command_reports_the_end_of_its_log(place: Path) -> None:
 
 def test_status_is_none_when_a_command_times_out_or_is_stopped(place: Path) -> None:
     late = run(place, "echo begun; sleep 600", seconds=1.5)
-    assert (late.ok, late.status, late.why, late.tail) == (False, None, "did not end in 1.5 s", "begun")
+    assert (late.ok, late.status, late.why, late.tail) == (False, None, "did not end within 1.5 s", "begun")
     stopped = run(place, "sleep 600", stop_after=0.3)
     assert (stopped.ok, stopped.status, stopped.why, stopped.tail) == (False, None, "was stopped", "")
 

@@ -33,7 +33,7 @@ def test_run_without_remarks_is_unchanged() -> None:
 
 def test_note_of_a_denied_action_is_withdrawn() -> None:
     run = a_run(folded=encode({"strayed": ["one", "two"]}))
-    assert strayed_in(noted(run, ScopeFindings([], ["one, and was not allowed to"], ["one"]), "/w")) == ["two"]
+    assert strayed_in(noted(run, ScopeFindings([], ["one, but was not allowed to"], ["one"]), "/w")) == ["two"]
 
 
 def test_size_of_notes_is_bounded() -> None:
