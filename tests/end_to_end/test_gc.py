@@ -86,7 +86,7 @@ def test_gc_is_refused_when_an_agent_calls(records: Records) -> None:
 
 def test_gc_fails_when_no_home_exists(records: Records) -> None:
     done = records.fleet("gc", FLEET_HOME=str(records.fleet.home) + "-nope")
-    assert done.code == 1 and "there is no fleet home" in done.err
+    assert done.code == 1 and "no fleet home" in done.err
 
 
 def test_gc_removes_nothing_when_nobody_agrees(records: Records) -> None:

@@ -20,7 +20,7 @@ OUTPUT_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 DISK_FAULTS = (*OUTPUT_FAULTS, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE)
 #: The length at which a traced line is cut.
 LONGEST_TRACE = 2000
-IT_IS_DONE = "the command did its work all the same: look before you repeat it."
+IT_IS_DONE = "check the result before you repeat the command: its work is done"
 
 
 class SafeStream:

@@ -50,7 +50,7 @@ def _is_sure(found: CollectedData, *, as_json: bool) -> bool:
     """Show what would be removed, and ask. Raises Usage without a terminal."""
     if as_json or not sys.stdin.isatty():
         raise UsageError(
-            "nothing was removed: nobody can be asked here", hint="pass --yes, or --dry-run to see the list."
+            "nothing was removed: cannot ask without a terminal", hint="pass --yes, or --dry-run to see the list."
         )
     _tell(found, "would remove", err=True)
     return agreed("Remove all of this?", "nothing was removed")

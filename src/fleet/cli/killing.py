@@ -223,8 +223,8 @@ def _outlook(fleet: Fleet, ids: list[str], *, keeps: bool, with_branch: bool) ->
         ends = "its agent ends" if task.is_supervised else "it does not start"
         parts = [] if task.status == Status.CLOSED else [ends]
         if space is not None and not space.is_gone and not keeps:
-            parts.append("its worktree is removed, after what only it holds was saved")
-            parts.append("its branch is deleted, its tip is kept" if with_branch else "its branch stays")
+            parts.append("its uncommitted work is saved and its worktree removed")
+            parts.append("its branch is deleted, its tip is kept" if with_branch else "its branch is kept")
         yield f"  {clean(task.branch or task.title)} ({task.id}): {'; '.join(parts) or 'nothing changes'}"
 
 
