@@ -17,7 +17,7 @@ from program import Program
 def test_guide_is_printed_without_a_home(fleet: Program) -> None:
     out = fleet.ok("bd", "prime")
     assert out == GUIDE
-    for words in ("bd ready", "--claim", "bd dep add", "bd comment", "QUESTION:", "bd close", "hand-in"):
+    for words in ("bd ready", "--claim", "bd dep add", "bd comment", "QUESTION:", "bd close", "hands in"):
         assert words in out
     assert not fleet.home.exists()
 

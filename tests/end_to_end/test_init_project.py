@@ -157,7 +157,7 @@ def test_migrating_again_keeps_the_project_settings_and_one_copy(fleet: Program,
     old = legacy(fleet)
     fleet.ok("init", "--type", "go")
     out = fleet.ok("init", "--migrate-legacy")
-    assert "note: setup.commands stays as .fleet/config.toml has it" in out
+    assert "note: setup.commands keeps its value in .fleet/config.toml" in out
     assert "put into .fleet/config.toml: coder, agent.claude_flags, setup.quick, tmux.prefix" in out
     held = project(repo)
     assert (held["coder"], held["setup"]["commands"]) == ("codex", ["go mod download"])
@@ -181,7 +181,7 @@ def test_commands_of_a_project_file_of_ai_fleet_stay_untrusted_when_migrated(fle
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [(None, "there is no"), ("setup_commands = ", "invalid value"), ('default_agent = "cluade"\n', "")],
+    [(None, "does not exist"), ("setup_commands = ", "invalid value"), ('default_agent = "cluade"\n', "")],
 )
 def test_unusable_legacy_file_is_reported(fleet: Program, repo: Path, text: str | None, said: str) -> None:
     if text is not None:
