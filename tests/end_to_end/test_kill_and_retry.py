@@ -78,6 +78,35 @@ def test_kill_asks_on_a_terminal_when_a_glob_is_passed(records: Records, typed: 
     assert ("nothing was stopped" in done.stderr) == (code == 1)
 
 
+@pytest.mark.parametrize(("typed", "status", "code"), [("n\n", Status.BLOCKED, 1), ("y\n", Status.OPEN, 0)])
+def test_prompt_asks_on_a_terminal_when_the_task_was_stopped(
+    records: Records, typed: str, status: str, code: int
+) -> None:
+    task = records.create("a task")
+    records.fleet.ok("kill", task)
+    ours, theirs = pty.openpty()
+    try:
+        os.write(ours, typed.encode())
+        argv = [*records.fleet.argv, "prompt", task, "go", "on", "--wait", "0"]
+        done = subprocess.run(argv, env=records.fleet.env, stdin=theirs, capture_output=True, text=True, timeout=60)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert f"{task} was stopped (stopped by hand): the message would start it again. Start it? [y/N]" in done.stderr
+    assert (records.store.tasks.get(task).status, done.returncode) == (status, code)
+    assert len(records.store.messages.find(task)) == 1 - code
+
+
+def test_prompt_needs_yes_without_a_terminal_when_the_task_was_stopped(records: Records) -> None:
+    task = records.create("a task")
+    records.fleet.ok("kill", task)
+    done = records.fleet("prompt", task, "go on")
+    assert done.code == 2 and "was stopped" in done.err and "pass --yes" in done.err
+    assert records.store.tasks.get(task).status == Status.BLOCKED and not records.store.messages.find(task)
+    records.fleet.ok("prompt", task, "go on", "--yes", "--wait", "0")
+    assert records.store.tasks.get(task).status == Status.OPEN and len(records.store.messages.find(task)) == 1
+
+
 def test_unknown_or_ambiguous_names_change_nothing(records: Records) -> None:
     for name in ("aab1", "aab2"):
         records.fleet.ok("bd", "create", "a task", "--id", f"fleet-{name}")

@@ -1,15 +1,16 @@
 """`fleet prompt` and `fleet interrupt`: send an agent a message while it works, and watch the delivery."""
 
 import sys
+from functools import partial
 
 import click
 
 from fleet.actions.tasks import messages
-from fleet.actions.tasks.messages import MessageStatus, Way
+from fleet.actions.tasks.messages import MessageStatus, StoppedBefore, Way
 from fleet.actions.tasks.names import find_task
 from fleet.assembly import open_fleet
 from fleet.cli import person
-from fleet.cli.asking import see_to_supervisor
+from fleet.cli.asking import agreed, see_to_supervisor
 from fleet.cli.bd.session import read_source
 from fleet.cli.bd.text import clean
 from fleet.cli.options import complete, with_json
@@ -36,22 +37,34 @@ with_wait = click.option(
 @click.command()
 @click.argument("name", metavar="NAME", shell_complete=complete("names"))
 @click.argument("words", metavar="[TEXT]", nargs=-1)
+@click.option("--yes", "-y", "sure", is_flag=True, help="Start a stopped task again without asking.")
 @with_wait
 @with_json
-def prompt(name: str, words: tuple[str, ...], seconds: float, as_json: bool) -> None:
+def prompt(name: str, words: tuple[str, ...], sure: bool, seconds: float, as_json: bool) -> int:
     """Send a message to the agent of a task, while it works or for its next run.
 
     fleet reports which of the two, and when the message arrived. Without TEXT, write the message in $EDITOR or pass it
-    on stdin. A blocked task continues with the message, unless it is waiting for an answer to a question.
+    on stdin. A blocked task continues with the message, unless it is waiting for an answer to a question. fleet asks
+    before it starts a task again that you stopped; without a terminal, pass --yes.
     """
     with open_fleet(find()) as fleet:
         text = " ".join(words) or _typed(find_task(fleet, name, scope=person.scope()))
-        told = messages.prompt(fleet, name, text, by=person.name(), caller=person.caller(fleet), scope=person.scope())
+        me, where = person.caller(fleet), person.scope()
+        send = partial(messages.prompt, fleet, name, text, by=person.name(), caller=me, scope=where)
+        try:
+            told = send(revive=sure)
+        except StoppedBefore as stopped:
+            if not sys.stdin.isatty():
+                raise
+            if not agreed(f"{clean(str(stopped))}. Start it?", "nothing was changed"):
+                return 1
+            told = send(revive=True)
         if told.task.branch and not told.supervised:
             see_to_supervisor(find())
             told = told._replace(supervised=holder(find()) is not None)
         told = messages.watch(fleet, told, seconds)
     _print(told, as_json)
+    return 0
 
 
 @click.command()

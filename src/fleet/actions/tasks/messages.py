@@ -11,10 +11,11 @@ from fleet.actions.tasks.names import ANYWHERE, find_task
 from fleet.actions.tasks.rights import refuse_agents
 from fleet.actions.worktrees import agents
 from fleet.coders.base import NEXT_RUN, STDIN
-from fleet.core.errors import BadInput, FleetError, IllegalMove
+from fleet.core.errors import BadInput, FleetError, IllegalMove, UsageError
 from fleet.core.ids import new_uuid
 from fleet.core.run import Delivery, Message
 from fleet.core.task import Status
+from fleet.core.workflow import was_stopped
 from fleet.supervisor.lock import holder
 from fleet.wake import wake
 
@@ -38,6 +39,10 @@ class Way:
     INTERRUPTS = "interrupts"  # the agent is stopped for it
     NEXT_RUN = "next run"
     AFTER_ANSWER = "after the answer"  # the task waits for an answer, and runs only then
+
+
+class StoppedBefore(UsageError):
+    """A message to a task that a person stopped: the message would start the task again."""
 
 
 class MessageStatus(NamedTuple):
@@ -93,11 +98,19 @@ class MessageStatus(NamedTuple):
 
 
 def prompt(
-    fleet: Fleet, name: str, text: str, *, by: str, caller: Caller | None = None, scope: NameScope = ANYWHERE
+    fleet: Fleet,
+    name: str,
+    text: str,
+    *,
+    by: str,
+    revive: bool = False,
+    caller: Caller | None = None,
+    scope: NameScope = ANYWHERE,
 ) -> MessageStatus:
     """Store a message for a task's agent and have it delivered. Reopen a blocked task that has no open question.
 
-    Raises TaskNotFound, UsageError, BadInput, and IllegalMove if the task is closed.
+    Raises TaskNotFound, UsageError, BadInput, IllegalMove if the task is closed, and StoppedBefore if the task was stopped
+    and `revive` is not set.
     """
     refuse_agents(caller, "tell other agents what to do")
     text, key = checked(text), find_task(fleet, name, scope=scope)
@@ -109,6 +122,11 @@ def prompt(
             )
         question = ""
         if task.status == Status.BLOCKED and run is None and not task.is_supervised:
+            if was_stopped(task) and not revive:
+                raise StoppedBefore(
+                    f"{name} was stopped ({task.reason}): the message would start it again",
+                    hint="pass --yes to start it again with this message.",
+                )
             question = _waits_for(fleet, key)
             task = task if question else agents.retry(fleet, [key])[0]
         message = _kept(fleet, key, text, by)
