@@ -114,8 +114,12 @@ def test_pick_verifies_each_branch_again_and_ranks_the_best_first(fleet: Program
 
 def test_table_shows_the_best_and_why_the_others_are_not(fleet: Program, three: Made) -> None:
     out = fleet.ok("pick", "w-A*", "--jobs", "1")
-    rows = [line for line in out.splitlines() if "w-A" in line]
-    assert rows[0].startswith("→") and "w-A2" in rows[0] and "failed_verify" in rows[2] and "exit code 1" in rows[2]
+    rows = [line for line in out.splitlines() if line[2:].startswith("  w-A")]
+    assert [row.split()[:2] for row in rows] == [["→1", "w-A2"], ["2", "w-A1"], ["3", "w-A3"]]
+    assert "failed_verify" in rows[2] and "exit code 1" in out.splitlines()[out.splitlines().index(rows[2]) + 1]
+    lines = fleet.ok("pick", "w-A*", "--jobs", "1", COLUMNS="50").splitlines()
+    rows = [line for line in lines if line[2:].startswith("  w-A")]
+    assert max(map(len, rows)) <= 50 and [row.split()[1] for row in rows] == ["w-A2", "w-A1", "w-A3"]
     assert "tie: w-A2, w-A1; the first is first because it changes fewer lines\n" in out
     assert out.endswith("best: w-A2; `fleet merge w-A2` verifies it on main and merges it\n")
 

@@ -1,5 +1,7 @@
 """`fleet accounts`: show the state of coder accounts, and unpark them."""
 
+from collections.abc import Sequence
+
 import click
 
 from fleet.actions.control import accounts as standing
@@ -11,14 +13,17 @@ from fleet.cli.tables import NOTHING, StyledText, count, instant, money, percent
 from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
-COLUMNS = ("Coder", "Account", "Order", "Running", "State", "Last used", "Runs", "Tokens", "Cost", "Reason")
+COLUMNS = ("Coder", "Account", "State", "Running", "Cost", "Last used", "Runs", "Tokens", "Order")
+#: Columns that a narrow screen omits, the least important first.
+DROP = ("Order", "Tokens", "Runs", "Last used", "Running")
 COLORS = {AccountState.READY: "green", AccountState.PARKED: "yellow", AccountState.SLOWED: "yellow"}
 
 
 @click.group(invoke_without_command=True)
+@click.option("--wide", is_flag=True, help="Show all columns, even on a narrow screen.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def accounts(ctx: click.Context, as_json: bool) -> None:
+def accounts(ctx: click.Context, wide: bool, as_json: bool) -> None:
     """Show the accounts of coders: ready, or parked with reason and end, and the usage of their runs.
 
     For claude and codex, also show the last known usage of each window of the plan.
@@ -32,7 +37,7 @@ def accounts(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         click.echo(encode_printable([each.view() for each in found], 2))
     elif found:
-        _list(found)
+        _list(found, () if wide else DROP)
     else:
         click.echo("the settings name no account, and no run has used an account yet", err=True)
 
@@ -46,7 +51,7 @@ def unpark(name: str) -> None:
             click.echo(f"{each.label}: {'can be used again' if was_parked else 'was not parked'}")
 
 
-def _list(found: list[AccountStatus]) -> None:
+def _list(found: list[AccountStatus], drop: Sequence[str]) -> None:
     rows = []
     for each in found:
         known, own = each.known, each.own
@@ -55,17 +60,17 @@ def _list(found: list[AccountStatus]) -> None:
             (
                 StyledText(known.coder, "cyan"),
                 StyledText(known.name or "your own login", dim=not known.name),
-                str(own.order) if own else NOTHING,
-                f"{each.running}/{own.max_concurrent}" if own and own.max_concurrent else str(each.running),
                 StyledText(each.state + until, COLORS.get(each.state), dim=each.state == AccountState.UNUSED),
+                f"{each.running}/{own.max_concurrent}" if own and own.max_concurrent else str(each.running),
+                money(each.total.cost_usd or None),
                 instant(known.used_at),
                 count(each.total.runs),
                 count(each.total.tokens),
-                money(each.total.cost_usd or None),
-                each.reason,
+                str(own.order) if own else NOTHING,
             )
         )
-    show(COLUMNS, rows, right=("Order", "Running", "Runs", "Tokens", "Cost"), fold=("Reason", "Account", "State"))
+    right, below = ("Order", "Running", "Runs", "Tokens", "Cost"), [each.reason for each in found]
+    show(COLUMNS, rows, right=right, fold=("State", "Account", "Coder"), drop=drop, below=below)
     _list_quotas(found)
     parked = [each.label for each in found if each.state in (AccountState.PARKED, AccountState.SLOWED)]
     if parked:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Sequence
 
 import click
 
@@ -15,13 +16,16 @@ from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
 COLUMNS = ("Coder", "Version", "Login", "Permissions", "Goes on", "Messages", "Tells", "First request", "Program")
+#: Columns that a narrow screen omits, the least important first.
+DROP = ("Tells", "First request", "Goes on", "Program", "Messages", "Permissions")
 GOES_ON = {SAME_CWD: "same directory", ANYWHERE: "anywhere", "": "no"}
 MESSAGES = {STDIN: "while it works", RESUME: "interrupt it", NEXT_RUN: "next run"}
 
 
 @click.command()
+@click.option("--wide", is_flag=True, help="Show all columns, even on a narrow screen.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def coders(as_json: bool) -> None:
+def coders(wide: bool, as_json: bool) -> None:
     """Show the coders: installation, version, login and abilities.
 
     "First request" is the number of tokens that the coder's last run began with. The coder itself, its plugins and its
@@ -32,13 +36,13 @@ def coders(as_json: bool) -> None:
     if as_json:
         click.echo(encode_printable([each.view() for each in found], 2))
         return
-    _list(found)
+    _list(found, () if wide else DROP)
     for each in found:
         for warning in each.warnings:
             click.echo(f"{clean(each.name)}: {clean(warning)}", err=True)
 
 
-def _list(found: list[CoderStatus]) -> None:
+def _list(found: list[CoderStatus], drop: Sequence[str]) -> None:
     rows = []
     for each in found:
         name = f"{each.name} (default)" if each.is_default else each.name
@@ -56,7 +60,7 @@ def _list(found: list[CoderStatus]) -> None:
                 each.path or (NOTHING if each.program or not coder else "comes along"),
             )
         )
-    show(COLUMNS, rows, right=["First request"], fold=("Login", "Program"))
+    show(COLUMNS, rows, right=["First request"], fold=("Login", "Program"), drop=drop)
 
 
 def _version(row: CoderStatus) -> str:

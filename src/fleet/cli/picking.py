@@ -28,7 +28,9 @@ from fleet.core.verification import Verification
 from fleet.home import find
 
 JUDGE_SECONDS = 900
-COLUMNS = ("", "Branch", "Task", "Finding", "Tests", "Diff", "Time", "Cost", "Coder", "Why")
+COLUMNS = ("", "Branch", "Finding", "Cost", "Tests", "Diff", "Time", "Coder", "Task")
+#: Columns that a narrow screen omits, the least important first.
+DROP = ("Task", "Coder", "Time", "Diff", "Tests")
 MOST_SHOWN = 12
 
 
@@ -65,6 +67,7 @@ MOST_SHOWN = 12
     help="Verify N results at once. [default: number of CPUs, at least 2]",
 )
 @with_all_projects
+@click.option("--wide", is_flag=True, help="Show all columns, even on a narrow screen.")
 @with_json
 def pick(names: tuple[str, ...], command: str, **given: Any) -> int:
     """Verify several agents' results of the same task in the same clean conditions, and show the best.
@@ -103,7 +106,7 @@ def pick(names: tuple[str, ...], command: str, **given: Any) -> int:
         told = {"merge": merged, "next": ahead[0] or None, "why_not": (ahead[1] or None) if not ahead[0] else None}
         click.echo(encode_printable(found.view() | told, 2))
     else:
-        _print(found, taken, why, ahead)
+        _print(found, taken, why, ahead, wide=given["wide"])
     return 1 if found.winner is None or why or (taken is not None and not taken.landed) else 0
 
 
@@ -133,12 +136,13 @@ def _progress(each: RankedCandidate, *, quiet: bool) -> None:
         click.echo(f"{clean(each.candidate.name)}: {clean(seen.in_words)} ({duration(seen.seconds)})", err=True)
 
 
-def _print(found: Pick, taken: KeptWinner | None, why: str, ahead: tuple[str, str]) -> None:
+def _print(found: Pick, taken: KeptWinner | None, why: str, ahead: tuple[str, str], *, wide: bool) -> None:
     rows = []
     for number, each in enumerate(found.entries, 1):
         best = found.winner is each
-        rows.append(["→" if best else str(number), *_cells(each, best=best)])
-    show(COLUMNS, rows, right=("Time", "Cost"), fold=["Why"])
+        rows.append([f"{'→' if best else ' '}{number}", *_cells(each, best=best)])
+    below = ["; ".join(each.shown)[:300] for each in found.entries]
+    show(COLUMNS, rows, right=("Time", "Cost"), fold=["Finding"], drop=() if wide else DROP, below=below)
     for name, reason in found.left_out:
         click.echo(f"left out: {clean(name)}: {clean(reason)}")
     if found.plan.why_not:
@@ -169,14 +173,13 @@ def _cells(each: RankedCandidate, *, best: bool) -> list[str | StyledText]:
     candidate = each.candidate
     return [
         StyledText(candidate.branch, bold=best),
-        candidate.task.id if candidate.task else NOTHING,
         StyledText(each.finding, "green" if best else None if each.finding in ranking.GOOD else "yellow"),
+        cost(candidate.cost_usd, candidate.cost_basis),
         _tests(each.verification),
         f"+{candidate.size.added} -{candidate.size.removed} in {candidate.size.files}",
         duration(candidate.seconds),
-        cost(candidate.cost_usd, candidate.cost_basis),
         candidate.coder or NOTHING,
-        "; ".join(each.shown)[:300],
+        candidate.task.id if candidate.task else NOTHING,
     ]
 
 

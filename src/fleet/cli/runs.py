@@ -14,14 +14,17 @@ from fleet.core.errors import UsageError
 from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
-COLUMNS = ("Run", "Outcome", "Coder", "Model", "Events", "Tokens", "Cost", "Duration", "Changed", "Verified", "Reason")
+COLUMNS = ("Run", "Outcome", "Cost", "Duration", "Coder", "Account", "Model", "Changed", "Verified", "Tokens", "Events")
+#: Columns that a narrow screen omits, the least important first.
+DROP = ("Events", "Tokens", "Model", "Verified", "Account", "Changed", "Coder")
 
 
 @click.command()
 @click.argument("names", metavar="NAME [NAME]", nargs=-1, required=True, shell_complete=complete("names"))
 @click.option("--compare", type=(int, int), metavar="N M", help="Compare runs N and M of the task side by side.")
+@click.option("--wide", is_flag=True, help="Show all columns, even on a narrow screen.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def runs(names: tuple[str, ...], compare: tuple[int, int] | None, as_json: bool) -> None:
+def runs(names: tuple[str, ...], compare: tuple[int, int] | None, wide: bool, as_json: bool) -> None:
     """Show all runs of a task with outcome, reason, coder and usage, or compare two tasks."""
     if len(names) > 2 or (compare and len(names) != 1):
         raise UsageError(
@@ -39,29 +42,30 @@ def runs(names: tuple[str, ...], compare: tuple[int, int] | None, as_json: bool)
     elif compare or len(names) == 2:
         _side_by_side(found)
     elif found:
-        _list(found)
+        _list(found, wide=wide)
     else:
         click.echo(f"{names[0]} has no run yet; `fleet tasks` shows why", err=True)
 
 
-def _list(found: list[dict[str, Any]]) -> None:
+def _list(found: list[dict[str, Any]], *, wide: bool) -> None:
     rows = [
         (
             str(run["number"]),
             StyledText(_outcome(run), "green" if run["ending"] == "finished" else None if run["live"] else "yellow"),
-            run["coder"],
-            run["model"] or "its own",
-            count(run["events"]),
-            count(run["tokens"]),
             cost(run["cost_usd"], run["cost_basis"] or ""),
             duration(run["seconds"]),
+            run["coder"],
+            run["account"] or NOTHING,
+            run["model"] or "its own",
             run["changed"] or NOTHING,
             run["verified"] or NOTHING,
-            run["reason"],
+            count(run["tokens"]),
+            count(run["events"]),
         )
         for run in found
     ]
-    show(COLUMNS, rows, right=("Run", "Events", "Tokens", "Cost", "Duration"), fold=["Reason"])
+    right, below = ("Run", "Events", "Tokens", "Cost", "Duration"), [run["reason"] for run in found]
+    show(COLUMNS, rows, right=right, fold=["Outcome"], drop=() if wide else DROP, below=below)
     if marks := explained(cost(run["cost_usd"], run["cost_basis"] or "") for run in found if run["tokens"]):
         click.echo(f"cost: {marks}", err=True)
     for run in found:

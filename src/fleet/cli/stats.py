@@ -16,13 +16,16 @@ from fleet.core.run import COMPUTED, UNKNOWN
 from fleet.home import find
 
 COLUMNS = ("Coder", "Model", "Tasks", "Runs", "Retries", "Verified", "Rate", "Cost/verified", "Cost", "Time/run")
+#: Columns that a narrow screen omits after those of other findings, the least important first.
+DROP = ("Retries", "Time/run", "Tasks", "Runs", "Cost/verified")
 
 
 @click.command()
 @click.option("--since", metavar="TIME", help="Count only runs that ended since TIME: 7d, yesterday, 2026-01-15.")
 @with_coder("Count only runs by CODER.")
+@click.option("--wide", is_flag=True, help="Show all columns, even on a narrow screen.")
 @with_json
-def stats(since: str | None, coder: str, as_json: bool) -> None:
+def stats(since: str | None, coder: str, wide: bool, as_json: bool) -> None:
     """Show how much work of each coder and model was proven, and what it cost.
 
     The rate counts only attempts that depend on the coder: limits and outages do not count. The cost of a verified
@@ -35,12 +38,12 @@ def stats(since: str | None, coder: str, as_json: bool) -> None:
         told = {"since": after.isoformat() if after else None, "rows": [row.view() for row in found]}
         click.echo(encode_printable(told | {"total": counting.total(found).view()}, 2))
     elif found:
-        _print(found)
+        _print(found, wide=wide)
     else:
         click.echo("no run has ended yet" if not (since or coder) else "no such run has ended", err=True)
 
 
-def _print(found: list[CoderStatistics]) -> None:
+def _print(found: list[CoderStatistics], *, wide: bool) -> None:
     rows = [*found, counting.total(found)] if len(found) > 1 else found
     others = [each for each in FINDINGS if each != Finding.VERIFIED and any(each in row.findings for row in rows)]
     heads = [each.replace("_", " ").capitalize() for each in others]
@@ -57,7 +60,13 @@ def _print(found: list[CoderStatistics]) -> None:
         )
         for row in rows
     ]
-    tables.show((*COLUMNS, *heads), cells, right=(*COLUMNS[2:], *heads), fold=["Model"])
+    tables.show(
+        (*COLUMNS, *heads),
+        cells,
+        right=(*COLUMNS[2:], *heads),
+        fold=("Model", "Coder"),
+        drop=() if wide else (*heads, *DROP),
+    )
     costs = [_money(row, row.cost_usd if row.is_priced else None) for row in rows]
     if marks := explained(costs):
         click.echo(f"cost: {marks}", err=True)

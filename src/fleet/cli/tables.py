@@ -13,6 +13,7 @@ from fleet.cli.bd.text import clean
 from fleet.core.run import COMPUTED, UNKNOWN
 
 GAP = "  "
+INDENT = "    "  # of a line below a row
 LEAST = 6  # minimum width of a column that shrinks
 LEAST_FLEXIBLE = 16  # minimum width of such a column while others can still be left out
 
@@ -34,11 +35,13 @@ def show(
     cut: Sequence[str] = (),
     fold: Sequence[str] = (),
     drop: Sequence[str] = (),
+    below: Sequence[str] = (),
 ) -> None:
     """Print rows under their heads.
 
     On a narrow screen, first the columns in `drop` are left out. Then those in `cut` are shortened, and then those in
-    `fold` continue on the next line. Each list is used in order.
+    `fold` continue on the next line. Each list is used in order. `below` has a text for each row, which is printed
+    under the row if it is not empty.
     """
     if left_out := _too_many(heads, rows, drop, {*cut, *fold}):
         kept = [number for number, head in enumerate(heads) if head not in left_out]
@@ -50,12 +53,23 @@ def show(
     for at in [list(heads).index(name) for name in (*cut, *fold)]:
         given = max(0, min(over, widths[at] - LEAST))
         widths[at], over = widths[at] - given, over - given
-    for line in lines:
+    for number, line in enumerate(lines):
         cells = zip(line, widths, heads, strict=True)
         columns = [_folded(cell, width) if head in fold else [cell] for cell, width, head in cells]
         for part in zip_longest(*columns, fillvalue=StyledText("")):
             drawn = (_drawn(cell, width, head in right) for cell, width, head in zip(part, widths, heads, strict=True))
             click.echo(GAP.join(drawn).rstrip())
+        for text in wrapped(clean(below[number - 1]), INDENT) if below and number else ():
+            click.echo(text)
+
+
+def wrapped(text: str, indent: str = "") -> list[str]:
+    """Return the lines of a text that fit the screen, each with this indent. Only a longer word is broken."""
+    if not text or not screen():
+        return [f"{indent}{text}"] if text else []
+    from textwrap import wrap
+
+    return wrap(text, screen(), initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def _too_many(
