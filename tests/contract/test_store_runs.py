@@ -7,7 +7,7 @@ import pytest
 from builders import HOUR, MINUTE, NOON, FakeClock
 from contract.store_builders import a_claim, a_run, next_claim
 from fleet.core.errors import ClaimLost
-from fleet.core.run import Run
+from fleet.core.run import Run, Spent, spent_by, total_cost
 from fleet.core.task import Verdict
 from fleet.store.base import Store
 
@@ -235,6 +235,33 @@ def test_last_runs_of_many_tasks_are_returned_at_once(store: Store) -> None:
     assert store.runs.last([*last, never, "nope"]) == last
     assert store.runs.last([live.task.id]) == {live.task.id: last[live.task.id]}
     assert store.runs.last([]) == {}
+
+
+@pytest.mark.bd_in_soak
+def test_totals_of_tasks_count_all_their_runs(store: Store) -> None:
+    claim, other, never = a_claim(store), a_claim(store), a_claim(store).task.id
+    used: tuple[dict[str, Any], ...] = (
+        {"input_tokens": 1, "output_tokens": 2, "cost_usd": 0.5, "cost_basis": "reported"},
+        {"cache_read_tokens": 4, "cost_usd": 0.25, "cost_basis": "computed:2026-01-01"},
+        {},
+    )
+    for said in used:
+        run = store.runs.begin(claim, a_run())
+        store.runs.end(run.replace(ended_at=run.started_at + MINUTE, **said))
+    unknown = store.runs.begin(other, a_run())
+    store.runs.end(unknown.replace(cache_write_tokens=8, ended_at=unknown.started_at + MINUTE))
+    found = store.runs.spent([claim.task.id, other.task.id, never])
+    assert found == {
+        claim.task.id: Spent(task_id=claim.task.id, runs=3, tokens=7, cost_usd=0.75, computed=1, seconds=180.0),
+        other.task.id: Spent(task_id=other.task.id, runs=1, tokens=8, unpriced=1, seconds=60.0),
+    }
+    for key in (claim.task.id, other.task.id):
+        assert (found[key].cost_usd, found[key].cost_basis) == total_cost(store.runs.of_task(key))
+    only = store.runs.of_task(other.task.id)[0]
+    assert spent_by(only, only.started_at) == found[other.task.id]
+    live = store.runs.begin(other, a_run())
+    store.runs.fold(other, live.replace(input_tokens=2))
+    assert store.runs.spent([other.task.id])[other.task.id].tokens == 10
 
 
 @pytest.mark.bd_in_soak

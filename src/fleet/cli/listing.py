@@ -102,7 +102,7 @@ def _counted(found: list[AgentRow]) -> str:
 
 
 def _cells(row: AgentRow) -> tuple[str, ...]:
-    run, live = row.run, row.run if row.is_live else None
+    run, spent, live = row.run, row.spent, row.run if row.is_live else None
     size = NOTHING
     if run is not None and run.diff_files is not None:
         size = f"+{run.diff_added or 0} -{run.diff_removed or 0} in {run.diff_files}"
@@ -116,8 +116,8 @@ def _cells(row: AgentRow) -> tuple[str, ...]:
         NOTHING if live is None or live.cpu_pct is None else f"{live.cpu_pct:.0f}%",
         memory,
         duration(row.runtime_seconds),
-        count(run.tokens if run else None),
-        cost(run.cost_usd, run.cost_basis) if run else NOTHING,
+        count(spent.tokens if spent else None),
+        cost(spent.cost_usd, spent.cost_basis) if spent else NOTHING,
         f"{MARK} {size}" if row.collides else size,
         row.task.batch,
     )

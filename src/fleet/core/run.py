@@ -148,6 +148,35 @@ class Run(Record):
         return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
 
 
+class Spent(Record):
+    """What all runs of a task used together. Live runs count up to now."""
+
+    task_id: str
+    runs: int = 1
+    tokens: int = 0
+    cost_usd: float | None = None
+    unpriced: int = 0  # runs whose cost is unknown or a lower bound
+    computed: int = 0  # runs whose cost fleet computed
+    seconds: float = 0.0
+
+    @property
+    def cost_basis(self) -> str:
+        """Return REPORTED, COMPUTED, or UNKNOWN if the cost is a lower bound. Return "" if nothing was used."""
+        if self.unpriced:
+            return UNKNOWN
+        if self.cost_usd is None:
+            return ""
+        return COMPUTED if self.computed else REPORTED
+
+
+def spent_by(run: Run, now: datetime) -> Spent:
+    """Return the totals of a task with a single run."""
+    usd, basis = total_cost([run])
+    seconds = max(0.0, ((run.ended_at or now) - run.started_at).total_seconds())
+    told = {"unpriced": int(basis == UNKNOWN), "computed": int(basis == COMPUTED)}
+    return Spent(task_id=run.task_id, tokens=run.tokens, cost_usd=usd, seconds=seconds, **told)
+
+
 def total_cost(runs: Iterable[Run]) -> tuple[float | None, str]:
     """Return the total cost of runs and its basis, which is UNKNOWN if any cost is unknown."""
     spent = [run for run in runs if run.tokens or run.cost_usd is not None]

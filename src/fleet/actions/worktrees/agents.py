@@ -6,11 +6,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions.tasks.rights import refuse_agents
 from fleet.actions.tasks.tasks import close
+from fleet.actions.worktrees.listing import lost_runs, totals_of
 from fleet.core.errors import BadInput, IllegalMove
 from fleet.core.filter import Filter
+from fleet.core.run import spent_by
 from fleet.core.task import COUNTS, Status
 from fleet.core.workflow import BY_HAND, CUT_SHORT, NOT_BEGUN, STOPPED_WITH_ALL, stage_in
 from fleet.settings import load, model_for
+from fleet.supervisor.host import said_in
+from fleet.supervisor.lock import holder
 from fleet.wake import wake
 
 if TYPE_CHECKING:
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from fleet.assembly import Fleet
-    from fleet.core.run import Run
+    from fleet.core.run import Run, Spent
     from fleet.core.task import Caller, Task
     from fleet.core.workflow import StageOf
     from fleet.settings import Settings
@@ -37,6 +41,13 @@ class RunningAgent(NamedTuple):
     coder: str
     model: str
     now: datetime
+    totals: Spent | None = None  # of all runs, if the task has several
+    is_lost: bool = False  # the run is recorded as live, but its processes are gone
+
+    @property
+    def spent(self) -> Spent | None:
+        """Return what all runs of the task used together. Return None if it never ran."""
+        return self.totals or (spent_by(self.run, self.now) if self.run else None)
 
     @property
     def started_at(self) -> datetime | None:
@@ -44,6 +55,9 @@ class RunningAgent(NamedTuple):
 
     @property
     def elapsed_seconds(self) -> float | None:
+        """Return how long all runs of the task took together, or how long a person has held it."""
+        if self.spent is not None:
+            return self.spent.seconds
         return max(0.0, (self.now - self.started_at).total_seconds()) if self.started_at else None
 
     @property
@@ -60,7 +74,7 @@ class RunningAgent(NamedTuple):
         return 100 * self.run.context_peak / self.run.context_window
 
     def view(self) -> dict[str, Any]:
-        task, run = self.task, self.run
+        task, run, spent = self.task, self.run, self.spent
         return {
             "id": task.id,
             "title": task.title,
@@ -80,9 +94,10 @@ class RunningAgent(NamedTuple):
             "context_estimated": run.context_is_estimated if run else False,
             "events": run.events if run else 0,
             "tool_calls": run.tool_calls if run else 0,
-            "tokens": run.tokens if run else 0,
-            "cost_usd": run.cost_usd if run else None,
-            "cost_basis": (run.cost_basis.partition(":")[0] or None) if run else None,
+            "tokens": spent.tokens if spent else 0,
+            "cost_usd": spent.cost_usd if spent else None,
+            "cost_basis": (spent.cost_basis or None) if spent else None,
+            "lost": self.is_lost,
             "held_by": task.claim_owner or task.assignee,
             "stopping": task.cancel_requested_at is not None,
         }
@@ -102,9 +117,13 @@ def running(fleet: Fleet) -> list[RunningAgent]:
         found = {task.id: task for task in fleet.store.tasks.find(Filter(statuses=(Status.IN_PROGRESS,)), sort="id")}
         others = tuple(key for key in live if key not in found)
         found |= {task.id: task for task in fleet.store.tasks.find(Filter(ids=others), sort="id")} if others else {}
-        now = fleet.store.now()
+        now, totals = fleet.store.now(), totals_of(fleet, live.values())
+        lost = lost_runs(fleet, live.values()) if holder(fleet.home) is None else set()
     chosen = CoderChoice(fleet)
-    rows = [RunningAgent(task, live.get(key), *chosen.of(task, live.get(key)), now) for key, task in found.items()]
+    rows = [
+        RunningAgent(task, live.get(key), *chosen.of(task, live.get(key)), now, totals.get(key), key in lost)
+        for key, task in found.items()
+    ]
     return sorted(rows, key=lambda row: (row.started_at or now, row.task.id))
 
 
@@ -114,13 +133,14 @@ class CoderChoice:
     def __init__(self, fleet: Fleet) -> None:
         self._home = fleet.home
         self._settings: dict[str, Settings] = {}
+        self._override = said_in(holder(fleet.home)).coder
 
     def of(self, task: Task, run: Run | None = None) -> tuple[str, str]:
         """Return the coder and model of the run, else of the task, else of the settings in its directory."""
         if run is not None and run.coder:
             return run.coder, run.model
         settings = self.settings(task.cwd)
-        coder = task.coder or settings.coder
+        coder = task.coder or self._override or settings.coder
         return coder, task.model or model_for(settings, coder) or ""
 
     def settings(self, cwd: str) -> Settings:

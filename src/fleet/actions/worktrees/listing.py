@@ -6,10 +6,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions.tasks.names import find_tasks
+from fleet.agents.lock import is_locked
 from fleet.core.filter import Filter
-from fleet.core.run import Delivery
+from fleet.core.run import Delivery, spent_by
 from fleet.core.task import MERGED, WORKTREE
 from fleet.core.task_status import TaskPhase, derive_status, is_asked
+from fleet.supervisor.lock import holder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
     from fleet.actions.tasks.names import NameScope
     from fleet.assembly import Fleet
-    from fleet.core.run import Question, Run
+    from fleet.core.run import Question, Run, Spent
     from fleet.core.task import Task
     from fleet.core.task_status import TaskStatus
     from fleet.core.workspace import Workspace
@@ -46,6 +48,7 @@ class AgentRow(NamedTuple):
     collides: tuple[CollisionNote, ...] = ()  # as of the last check
     prompt: str = ""  # delivery state of a terminal agent's prompt that was not read yet
     is_lost: bool = False  # the run is recorded as live, but its processes are gone
+    totals: Spent | None = None  # of all runs, if the task has several
 
     @property
     def name(self) -> str:
@@ -57,6 +60,11 @@ class AgentRow(NamedTuple):
         return self.run is not None and self.run.is_live
 
     @property
+    def spent(self) -> Spent | None:
+        """Return what all runs of the task used together. Return None if it never ran."""
+        return self.totals or (spent_by(self.run, self.now) if self.run else None)
+
+    @property
     def derived(self) -> TaskStatus:
         return derive_status(self.task, self.run, self.now, asks=self.asks, prompt=self.prompt, is_lost=self.is_lost)
 
@@ -66,12 +74,11 @@ class AgentRow(NamedTuple):
 
     @property
     def runtime_seconds(self) -> float | None:
-        if self.run is None:
-            return None
-        return max(0.0, ((self.run.ended_at or self.now) - self.run.started_at).total_seconds())
+        """Return how long all runs of the task took together."""
+        return self.spent.seconds if self.spent else None
 
     def view(self) -> dict[str, Any]:
-        task, run, space, derived = self.task, self.run, self.workspace, self.derived
+        task, run, space, derived, spent = self.task, self.run, self.workspace, self.derived, self.spent
         live = run if self.is_live else None
         return {
             "branch": task.branch,
@@ -94,9 +101,10 @@ class AgentRow(NamedTuple):
             "cpu_percent": live.cpu_pct if live else None,
             "memory_mb": round(live.rss_kb / 1024, 1) if live and live.rss_kb is not None else None,
             "runtime_seconds": round(self.runtime_seconds, 1) if self.runtime_seconds is not None else None,
-            "tokens": run.tokens if run else 0,
-            "cost_usd": run.cost_usd if run else None,
-            "cost_basis": (run.cost_basis.partition(":")[0] or None) if run else None,
+            "runs": spent.runs if spent else 0,
+            "tokens": spent.tokens if spent else 0,
+            "cost_usd": spent.cost_usd if spent else None,
+            "cost_basis": (spent.cost_basis or None) if spent else None,
             "diff": {"files": run.diff_files, "added": run.diff_added, "removed": run.diff_removed} if run else None,
             "ports": [space.ports.start, space.ports.stop - 1] if space and not space.is_gone and space.ports else None,
             "flags": list(run.flagged) if run else [],
@@ -141,6 +149,7 @@ def rows_of(
     """Return a row for each of these tasks. `live`, `spaces` and `questions` must be complete."""
     tasks = {task.id: task for task in found}
     last = fleet.store.runs.last([key for key in tasks if key not in live]) | dict(live)
+    lost = lost_runs(fleet, live.values()) if holder(fleet.home) is None else set()
     asked = {each.task_id for each in questions if each.task_id in tasks and is_asked(each, tasks[each.task_id])}
     unread = {
         each.id: state
@@ -148,13 +157,27 @@ def rows_of(
         for each in fleet.store.messages.find(state=state)
         if each.is_prompt
     }
-    now, clashes = fleet.store.now(), _clashes(fleet, spaces, tasks)
+    now, clashes, spent = fleet.store.now(), _clashes(fleet, spaces, tasks), totals_of(fleet, last.values())
     made = []
     for task in found:
         run, collides = last.get(task.id), tuple(clashes.get(task.id, ()))
         prompt = unread.get(run.id, "") if run is not None and run.is_live else ""
-        made.append(AgentRow(task, run, spaces.get(task.id), task.id in asked, now, collides, prompt))
+        space, total = spaces.get(task.id), spent.get(task.id)
+        made.append(AgentRow(task, run, space, task.id in asked, now, collides, prompt, task.id in lost, total))
     return made
+
+
+def totals_of(fleet: Fleet, last: Iterable[Run]) -> dict[str, Spent]:
+    """Return the totals of those tasks that have several runs, by their last runs."""
+    several = [run.task_id for run in last if run.number > 1]
+    return fleet.store.runs.spent(several) if several else {}
+
+
+def lost_runs(fleet: Fleet, live: Iterable[Run]) -> set[str]:
+    """Return the tasks of this home whose runs are recorded as live and whose processes are gone."""
+    own = fleet.home.root
+    ours = [run for run in live if run.home in ("", own) or not fleet.store.is_shared]
+    return {run.task_id for run in ours if not is_locked(fleet.home.run(run.task_id, run.number))}
 
 
 def _clashes(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fleet.core.clock import to_micros
 from fleet.core.errors import ClaimLost
-from fleet.core.run import Ending, Run
+from fleet.core.run import Ending, Run, Spent
 from fleet.store.named_sql import SqlPort
 from fleet.store.sql.records import record_from, values_of
 
@@ -101,6 +101,11 @@ class SqlRuns(SqlPort):
     def last(self, task_ids: Sequence[str]) -> dict[str, Run]:
         """Return the newest run of each of these tasks, in one query. Tasks without a run are left out."""
         return {run.task_id: run for run in self._runs("last_of_tasks", ids=self._db.listed(task_ids))}
+
+    def spent(self, task_ids: Sequence[str]) -> dict[str, Spent]:
+        """Return the totals over all runs of each of these tasks, in one query. Tasks without a run are left out."""
+        rows = self._sql.rows("spent_on_tasks", ids=self._db.listed(task_ids), now=to_micros(self._now()))
+        return {row[0]: record_from(Spent, row) for row in rows}
 
     def live(self, owner: str | None = None) -> list[Run]:
         """Return the runs that have not ended, of one owner or of all, oldest first."""

@@ -32,6 +32,18 @@ where r.ended_at < :before and (r.ended_at, r.id) > (:after, :after_id) order by
 -- ended_last --
 where r.ended_at > :after order by r.ended_at desc, r.id desc limit :limit
 
+-- spent_on_tasks --
+-- The columns are in the order of Spent's fields.
+select r.task, count(*), coalesce(sum(r.input_tokens + r.output_tokens + r.cache_read_tokens + r.cache_write_tokens), 0),
+    sum(r.cost_usd),
+    count(*) filter (where r.cost_usd is null
+        and r.input_tokens + r.output_tokens + r.cache_read_tokens + r.cache_write_tokens > 0
+        or r.cost_basis = 'unknown' and (r.cost_usd is not null
+            or r.input_tokens + r.output_tokens + r.cache_read_tokens + r.cache_write_tokens > 0)),
+    count(*) filter (where substr(r.cost_basis, 1, 9) = 'computed:'),
+    coalesce(sum(coalesce(r.ended_at, :now) - r.started_at), 0) / 1000000.0
+from runs r where r.task in (select value from json_each(:ids)) group by r.task
+
 -- name_in_task --
 update tasks set run_id = :run where id = :task and claim_owner = :owner and epoch = :epoch
 
