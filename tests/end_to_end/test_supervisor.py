@@ -69,7 +69,7 @@ def test_every_behavior_of_an_agent_ends_and_has_a_name(
 
 
 def test_watchdogs_end_hanging_agents(home: Supervised) -> None:
-    home.set("watchdog.first_event_seconds=10", "watchdog.silence_seconds=4", "watchdog.result_grace_seconds=1")
+    home.set("watchdog.first_event_seconds=8", "watchdog.silence_seconds=9", "watchdog.result_grace_seconds=1")
     home.set("watchdog.stop_grace_seconds=1", "limits.retry_limit=1")
     keys = {do: home.create(do) for do in ("hang_start", "hang", "hang_after_result")}
     home.start()
