@@ -2,7 +2,7 @@
 
 A test sets its behavior at the start:
 
-    dialog    a question stands before its input until 1 is pressed; all other keys are lost
+    dialog    so many questions stand before its input, each until 1 is pressed; all other keys are lost
     deaf      keys typed in its first moments are lost
     sleeps    its input appears after so many seconds
 """
@@ -46,8 +46,9 @@ tty.setraw(0)
 os.makedirs(folder, exist_ok=True)
 os.write(1, b"\\x1b[?2004h")
 time.sleep(START.get("sleeps", 0))
-if "dialog" in START:
-    draw("Do you trust the files in this folder?", "❯ 1. Yes", "  2. No", "", "Enter to confirm · Esc to cancel")
+for number in range(int(START.get("dialog", 0))):
+    asked = f"Allow step {{number}}?" if number else "Do you trust the files in this folder?"
+    draw(RULE, asked, "", "❯ 1. Yes", "  2. No", "", "Enter to confirm · Esc to cancel")
     while b"1" not in os.read(0, 65536).split(b"\\x1b[200~")[0]:
         pass
 if "deaf" in START:

@@ -36,7 +36,7 @@ ADAPTERS = LAYERS[2]
 FACES = LAYERS[6]
 
 # Modules of a port that other folders may import: its promises, its registry, and code that all its products share.
-OPEN_MODULES = ("base", "prompt", "dialogs", "refusals", "lock", "transfer", "sql_connection")
+OPEN_MODULES = ("base", "prompt", "dialogs", "screen_dialog", "refusals", "lock", "transfer", "sql_connection")
 #: A folder without a port: git is the only product, and a port would only add names.
 OPEN_PARTS = ("git",)
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from fleet.agents.base import Launcher
+    from fleet.agents.tmux_command import Pane
     from fleet.beads.program import Bd
     from fleet.home import Home
     from fleet.hosts.cluster import Cluster
@@ -317,6 +318,13 @@ def terminal_screen(socket: str, session: str, lines: int) -> str:
     from fleet.agents.tmux_command import capture
 
     return capture(socket, session, lines)
+
+
+def open_pane(socket: str, session: str) -> Pane | None:
+    """Return the screen and keyboard of an agent's terminal. Return None if the agent has ended."""
+    from fleet.agents.tmux_command import find_pane
+
+    return find_pane(socket, session)
 
 
 def terminal_attach(socket: str, session: str) -> list[str]:

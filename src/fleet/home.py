@@ -67,6 +67,7 @@ class Home:
         self.verify = self._path("verify")  # checkouts in which work is verified
         self.restoring = self._path("restoring")
         self.last_look = self._path("last-look")  # when a person last read `fleet status`
+        self.seen_dialogs = self._path("seen-dialogs")  # the last dialog of each agent that a person was shown
 
     def _path(self, name: str) -> str:
         return os.path.join(self.root, name)

@@ -113,6 +113,17 @@ def test_permissions_are_skipped_only_when_ordered(coder: Coder) -> None:
     assert not coder.program or asking.argv != skipping.argv
 
 
+def test_first_questions_are_settled_by_options_when_the_user_agreed() -> None:
+    claude, codex = load("claude"), load("codex")
+    warned = '--settings={"skipDangerousModePermissionPrompt": true}'
+    assert warned in started(claude, permissions="skip").argv and warned not in started(claude).argv
+    own = started(claude, permissions="skip", flags=("--settings=mine",)).argv
+    assert [word for word in own if word.startswith("--settings")] == ["--settings=mine"]
+    assert codex.trusts_by_option
+    assert 'projects={"/some \\"tree"={trust_level="trusted"}}' in started(codex, trusted='/some "tree').argv
+    assert not any("trust_level" in word for word in started(codex).argv)
+
+
 @pytest.mark.parametrize("path", SCREENS, ids=[f"{path.parent.name}-{path.stem}" for path in SCREENS])
 def test_recorded_screen_is_recognized(path: Path) -> None:
     screen = path.read_text("utf-8")

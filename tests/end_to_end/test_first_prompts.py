@@ -50,7 +50,7 @@ def test_prompt_waits_behind_a_dialog_and_the_list_says_so(home: Terminals) -> N
     row = home.wait_listed("work", "waiting for you")
     time.sleep(1)  # longer than typing takes
     assert row["prompt_state"] == "queued" and state(home) == "queued" and heard(home) == []
-    assert "work has not read its prompt yet: `fleet attach work`" in home.fleet.ok("list")
+    assert "work waits for you: `fleet questions`" in home.fleet.ok("list")
     home.tmux("send-keys", "-t", "=ai_work:", "1")
     home.wait_listed("work", "idle")
     assert heard(home) == [TEXT]

@@ -152,7 +152,7 @@ def test_init_offers_once_on_a_terminal_to_trust_the_worktrees(
 
 def test_init_grants_trust_without_a_terminal_only_when_told(fleet: Program, tmp_path: Path) -> None:
     path = with_claude(fleet, tmp_path)
-    assert "worktrees" not in fleet.ok("init", PATH=path) and not trusts(fleet)
+    assert "claude trusts" not in fleet.ok("init", PATH=path) and not trusts(fleet)
     assert "claude trusts" in fleet.ok("init", "--trust-worktrees", PATH=path) and trusts(fleet)
 
 

@@ -99,6 +99,22 @@ def test_answer_reports_when_nothing_was_asked(records: Records) -> None:
     assert "no open questions" in records.fleet("questions").err
 
 
+def test_number_answers_with_the_option_of_the_question(records: Records) -> None:
+    task = asking(records, "Which colour?\n\n1. red\n2. blue")
+    (row,) = json.loads(records.fleet.ok("questions", "--json"))
+    assert row["options"] == [{"number": 1, "text": "red"}, {"number": 2, "text": "blue"}]
+    told = json.loads(records.fleet.ok("answer", task, "2", "--json"))
+    assert (told["kind"], told["answer"], told["task_status"]) == ("question", "2. blue", "open")
+
+
+def test_show_prints_the_open_question(records: Records) -> None:
+    task = asking(records, QUESTION)
+    shown = records.fleet.ok("show", task)
+    assert "waits for you:" in shown and "Which colour?" in shown and "fleet answer q1 TEXT" in shown
+    (told,) = json.loads(records.fleet.ok("show", task, "--json"))
+    assert [each["id"] for each in told["waits_for"]] == ["q1"]
+
+
 def test_question_cannot_control_the_terminal(records: Records) -> None:
     asking(records, "Which \x1b[2Jcolour?")
     out = records.fleet.ok("questions")

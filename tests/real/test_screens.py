@@ -1,5 +1,6 @@
 """The real CLIs on real screens: messages arrive, work is reported, and questions are recognized."""
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 
 from fleet.coders.base import BUSY, QUESTION, READY
 from fleet.coders.dialogs import trust_folder
+from fleet.coders.screen_dialog import dialog_on, read_dialog
 from fleet.core.event import Kind
 from model_server import ModelServer, Turn
 from model_server.network import ClosedNetwork
@@ -146,6 +148,56 @@ def test_permission_question_is_recognized_and_an_answer_continues_the_work(cli:
     screen.agree()
     screen.wait(lambda shown: "Well done." in shown, "the reply")
     assert (screen.work / "made").exists()
+
+
+@pytest.mark.parametrize("cli", CLIS)
+def test_number_of_an_option_chooses_it(cli: str, opened: Open) -> None:
+    asks = {
+        "claude": Turn(text="I begin.", shell="touch made"),
+        "codex": Turn(
+            tool="exec_command",
+            arguments={"cmd": "touch made", "sandbox_permissions": "require_escalated", "justification": "to make it"},
+        ),
+    }
+    flags = {"claude": (), "codex": ("--ask-for-approval=on-request",)}
+    screen = opened(cli, asks[cli], DONE, permissions="user", flags=flags[cli])
+    found = dialog_on(screen.coder, screen.until(QUESTION))
+    assert found and "touch made" in found.text and found.declines == 3
+    screen.press(found.options[2].key)
+    screen.until(READY)
+    assert not (screen.work / "made").exists()
+
+
+def test_words_are_typed_into_the_choice_that_takes_them(opened: Open) -> None:
+    choices = [{"label": "a", "description": "aa"}, {"label": "b", "description": "bb"}]
+    asked = {"questions": [{"question": "Which?", "header": "H", "multiSelect": False, "options": choices}]}
+    screen = opened("claude", Turn(tool="AskUserQuestion", arguments=asked), DONE, permissions="user")
+    found = dialog_on(screen.coder, screen.until(QUESTION))
+    assert found and found.words == 3
+    screen.press("3")
+    screen.wait(lambda shown: (now := read_dialog(shown)) and now.marked == 3, "the mark")
+    screen.paste("my own words")
+    screen.wait(lambda shown: "3. my own words" in shown, "the words")
+    screen.press("Enter")
+    screen.wait(lambda shown: "Which? → my own words" in shown, "the answer")
+
+
+def test_options_settle_the_warning_of_claude_and_the_trust_of_codex(opened: Open, tmp_path: Path) -> None:
+    base = tmp_path / "claude-own"
+    (base / "home").mkdir(parents=True)
+    known = {"hasCompletedOnboarding": True, "projects": {str(base): {"hasTrustDialogAccepted": True}}}
+    (base / "home" / ".claude.json").write_text(json.dumps(known))
+    claude = opened("claude", DONE, base=base, answered=False, env=OF_THE_USER)
+    claude.until(READY)
+    codex = opened(
+        "codex",
+        DONE,
+        base=tmp_path / "codex-own",
+        answered=False,
+        model="gpt-5.4",
+        trusted=str(tmp_path / "codex-own" / "work"),
+    )
+    codex.until(READY)
 
 
 @pytest.mark.parametrize("cli", CLIS)

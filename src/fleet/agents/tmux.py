@@ -32,7 +32,18 @@ from fleet.agents.headless import (
 from fleet.agents.lock import is_locked
 from fleet.agents.shim_client import ShimAgent
 from fleet.agents.shim_link import ShimConnection, connect, read_exit
-from fleet.agents.tmux_command import call, capture, capture_words, kill_session, reason, sessions, text_of
+from fleet.agents.tmux_command import (
+    call,
+    capture,
+    capture_words,
+    kill_session,
+    paste_words,
+    pasteable,
+    press_words,
+    reason,
+    sessions,
+    text_of,
+)
 from fleet.core.branch import session_name
 from fleet.core.errors import FleetError
 
@@ -40,8 +51,6 @@ from fleet.core.errors import FleetError
 LOOK_SECONDS = 0.5
 #: The session option that stores the mark of a paste.
 MARK = "@fleet_pasted"
-# Either sequence would end the paste, and the rest would count as typed keys.
-_ENDS = ("\x1b[201~", "\x9b201~")
 
 
 class TerminalAgent(ShimAgent):
@@ -68,10 +77,8 @@ class TerminalAgent(ShimAgent):
         Raises FleetError if it fails.
         The server stores the mark if and only if it pasted the text, even if this process dies meanwhile.
         """
-        name = f"fleet-{secrets.token_hex(8)}"
-        into = ("paste-buffer", "-p", "-r", "-d", "-b", name, "-t", self._target)
         marked = (";", "set-option", "-t", f"={self.session}:", MARK, mark) if mark else ()
-        await self._tmux("type into", "load-buffer", "-b", name, "-", ";", *into, *marked, stdin=pasteable(text))
+        await self._tmux("type into", *paste_words(self._target), *marked, stdin=pasteable(text))
 
     async def last_mark(self) -> str:
         """Return the mark of the last marked paste. Raises FleetError if the terminal is gone."""
@@ -80,7 +87,7 @@ class TerminalAgent(ShimAgent):
 
     async def press(self, *keys: str) -> None:
         """Press keys by their tmux names (`Enter`, `C-c`, `Escape`, `a`). Use `paste` for text."""
-        await self._tmux("type into", "send-keys", "-t", self._target, "--", *keys)
+        await self._tmux("type into", *press_words(self._target, *keys))
 
     async def close_session(self) -> None:
         """End the session and what runs in it. Do nothing if it is gone."""
@@ -109,14 +116,6 @@ class TerminalAgent(ShimAgent):
             return os.stat(f"{self._folder}/stdout").st_size  # noqa: PTH116 - called twice a second for each agent
         except OSError:
             return 0
-
-
-def pasteable(text: str) -> bytes:
-    """Return the text without sequences that would end the paste early."""
-    while any(end in text for end in _ENDS):
-        for end in _ENDS:
-            text = text.replace(end, "")
-    return text.encode("utf-8", "surrogateescape")
 
 
 #: How long a session of the same name may take to disappear after its agent has ended.

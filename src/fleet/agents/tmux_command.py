@@ -6,6 +6,7 @@ secrets: it outlives the process that starts it, and shows its environment to ev
 
 import os
 import re
+import secrets
 import shutil
 import subprocess
 from typing import NamedTuple
@@ -19,6 +20,8 @@ MOST_TEXT = 8 * 1024 * 1024
 
 #: Text that tmux itself writes into a pane whose command has ended.
 _DEAD = re.compile(r"\n*(?:^|\n)Pane is dead(?: \([^\n]*\))?\Z")
+# Either sequence would end a paste, and the rest would count as typed keys.
+_PASTE_ENDS = ("\x1b[201~", "\x9b201~")
 _KEPT = ("PATH", "HOME", "TERM", "LANG", "TMUX_TMPDIR")
 _SESSIONS = "#{pane_id} #{session_created} #{session_attached} #{pane_dead} #{pane_pid} #{session_name}"
 
@@ -30,6 +33,59 @@ class SessionFacts(NamedTuple):
     attached: int  # number of attached clients
     dead: bool  # the command in its pane has ended
     pane_pid: int
+
+
+class Pane:
+    """The screen and keyboard of an agent, for commands. The supervisor uses `TerminalAgent`."""
+
+    def __init__(self, socket: str, target: str) -> None:
+        self._socket, self._target = socket, target
+
+    def screen(self) -> str:
+        """Return the visible text. Raises FleetError if the terminal is gone."""
+        return text_of(self._call("read", *capture_words(self._target, 0)))
+
+    def press(self, key: str) -> None:
+        """Press a key, by its tmux name. Raises FleetError."""
+        self._call("type into", *press_words(self._target, key))
+
+    def paste(self, text: str) -> None:
+        """Paste a text unchanged and without Enter. Raises FleetError."""
+        self._call("type into", *paste_words(self._target), stdin=pasteable(text))
+
+    def _call(self, doing: str, *words: str, stdin: bytes = b"") -> bytes:
+        done = call(self._socket, *words, stdin=stdin)
+        if done.returncode:
+            raise FleetError(f"cannot {doing} the terminal: {reason(done)}")
+        return done.stdout
+
+
+def find_pane(socket: str, name: str) -> Pane | None:
+    """Return the pane of a session's agent: the oldest, because a user may have opened more. None if it has ended."""
+    if not has_tmux():
+        return None
+    told = call(socket, "list-panes", "-s", "-t", f"={name}", "-F", "#{pane_id} #{pane_dead}").stdout.decode()
+    panes = sorted((int(pane[1:]), dead) for pane, _, dead in (line.partition(" ") for line in told.splitlines()))
+    return Pane(socket, f"={name}:.%{panes[0][0]}") if panes and panes[0][1] == "0" else None
+
+
+def press_words(target: str, *keys: str) -> tuple[str, ...]:
+    """Return the tmux command that presses keys in a pane."""
+    return ("send-keys", "-t", target, "--", *keys)
+
+
+def paste_words(target: str) -> tuple[str, ...]:
+    """Return the tmux commands that paste their input into a pane, in one piece if its program supports that."""
+    name = f"fleet-{secrets.token_hex(8)}"
+    return ("load-buffer", "-b", name, "-", ";", "paste-buffer", "-p", "-r", "-d", "-b", name, "-t", target)
+
+
+def pasteable(text: str) -> bytes:
+    """Return the text without sequences that would end the paste early."""
+    while any(end in text for end in _PASTE_ENDS):
+        for end in _PASTE_ENDS:
+            text = text.replace(end, "")
+    return text.encode("utf-8", "surrogateescape")
 
 
 def has_tmux() -> bool:

@@ -32,7 +32,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     # Steer
     "prompt": ("fleet prompt fix-login 'Add a test too'", "fleet prompt fix-login < notes.txt"),
     "interrupt": ("fleet interrupt fix-login", "fleet interrupt fix-login 'Use the new API'"),
-    "answer": ("fleet answer fix-login 'Use the second one'", "fleet answer fleet-4k < answer.txt"),
+    "answer": ("fleet answer fix-login 1", "fleet answer fix-login 'Use redis'"),
     "retry": ("fleet retry fix-login", "fleet retry 'jwt-*'"),
     "done": ("fleet done fix-login", "fleet done 'jwt-*' --reason 'not needed' --yes"),
     "stop": ("fleet stop fix-login", "fleet stop 'jwt-*' --dry-run"),

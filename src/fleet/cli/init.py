@@ -31,14 +31,17 @@ EXPLANATION = """
 Coders ask before they run tools, unless told otherwise. Agents work without a
 person at the keyboard, so choose:
   user   coders follow their own settings; a denied tool becomes a question
-  skip   coders run every command without asking, with your account's rights
+  skip   coders run every command without asking, with your account's rights;
+         fleet accepts claude's warning about that for you, and codex trusts
+         fleet's worktrees
 """
 #: Seconds for the first try of a verify command.
 TRY_SECONDS = 120.0
 LAST_LINES = 5
 WITHOUT_A_SANDBOX = (
     "Without a sandbox around it, an agent that skips permissions can do all that your account can: read your keys and "
-    "files, change or delete them, and send them anywhere."
+    "files, change or delete them, and send them anywhere. fleet accepts claude's warning about that for you, and "
+    "codex trusts fleet's worktrees."
 )
 CHOICE = click.Choice(["skip", "user"])
 

@@ -89,8 +89,10 @@ def _print(found: list[AgentRow], *, grouped: bool, as_json: bool, wide: bool, c
     for row in [] if as_json else found:
         if row.status == TaskPhase.QUEUED and row.task.reason:
             click.echo(f"{row.task.branch} waits: {clean(row.task.reason)}")
-        if row.prompt and (row.status == TaskPhase.WAITING or (row.runtime_seconds or 0) > SLOW_START_SECONDS):
-            branch = row.task.branch
+        branch = row.task.branch
+        if row.status == TaskPhase.WAITING:
+            click.echo(f"{branch} waits for you: `fleet questions` shows what to answer")
+        elif row.prompt and (row.runtime_seconds or 0) > SLOW_START_SECONDS:
             click.echo(f"{branch} has not read its prompt yet: `fleet attach {branch}` shows why")
     if not as_json and any(row.collides for row in found):
         click.echo(f"{MARK} collides with another branch: `fleet conflicts` shows the branches and files")

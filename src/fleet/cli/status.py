@@ -5,8 +5,9 @@ from datetime import datetime
 
 import click
 
-from fleet.actions.control.attention import AttentionItem, AttentionKind
+from fleet.actions.control.attention import AttentionItem, AttentionKind, can_answer
 from fleet.actions.control.overview import LONGEST, Overview, note_look, overview
+from fleet.actions.tasks.screens import note_seen
 from fleet.actions.worktrees.listing import AgentRow
 from fleet.assembly import open_fleet
 from fleet.cli import person, tables
@@ -69,6 +70,8 @@ def status(as_json: bool) -> None:
         click.echo("nothing to do; `fleet create BRANCH -p PROMPT` starts an agent", err=True)
     if not is_agents(home.root):
         note_look(home, now)
+        shown = {key for each in _rest(found.needs)[:MOST] for key in each.tasks if can_answer(each)}
+        note_seen(home, [each for key, each in found.dialogs.items() if key in shown])
 
 
 def _lines(found: Overview, now: datetime, width: int) -> Iterator[str]:
@@ -112,6 +115,12 @@ class Page:
         middle = f"{title}{' ' * (room - tables.text_width(title))}{GAP if what and title else ''}{what}"
         yield f"{begin}{middle}{GAP}{end}".rstrip() if end else f"{begin}{middle}".rstrip()
 
+    def block(self, *texts: str) -> Iterator[str]:
+        """Yield texts whole, each on its own lines."""
+        for text in texts:
+            for line in _wrapped(clean(text), self.width - len(INDENT)):
+                yield f"{INDENT}{line}"
+
     def below(self, what: str, commands: Sequence[str]) -> Iterator[str]:
         """Yield what happened, cut to the width, and the commands to type, whole, on as few lines as possible."""
         lines = [fit(clean(what), self.width - len(INDENT))] if what else []
@@ -124,13 +133,24 @@ class Page:
         yield from (f"{INDENT}{line}" for line in lines)
 
 
+def _rest(needs: list[AttentionItem]) -> list[AttentionItem]:
+    """Return the items that have their own rows. Several merges share one."""
+    merges = [each for each in needs if each.kind == AttentionKind.MERGE]
+    return [each for each in needs if each.kind != AttentionKind.MERGE or len(merges) == 1]
+
+
 def _needs(page: Page, needs: list[AttentionItem], now: datetime) -> Iterator[str]:
     merges = [each for each in needs if each.kind == AttentionKind.MERGE]
-    rest = [each for each in needs if each.kind != AttentionKind.MERGE or len(merges) == 1]
+    rest = _rest(needs)
     for each in rest[:MOST]:
         mark, age = NEEDS.get(each.kind, FAULT), _brief((now - each.since).total_seconds()) if each.since else ""
         yield from page.row(mark, each.name, each.title or _sentence(each.what), "", age)
-        yield from page.below(_sentence(each.what) if each.title else "", each.commands)
+        told = _sentence(each.what) if each.title else ""
+        if each.options:
+            told = each.what if can_answer(each) else fit(clean(told), page.width - len(INDENT))
+            yield from page.block(told, *(f"{number}. {text}" for number, text in enumerate(each.options, 1)))
+            told = ""
+        yield from page.below(told, each.commands)
     if len(rest) > MOST:
         yield f"{INDENT}{len(rest) - MOST} more · fleet status --json"
     if len(merges) > 1:

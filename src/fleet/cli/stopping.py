@@ -160,6 +160,10 @@ class Display:
                         task.close_reason if word == "closed" else task.reason or "waits for a task that needs a person"
                     )
                     self._say(f"{task.id} {word}: {clean(why or task.title)}")
+        asking = {f"{task.id} waits for you: `fleet questions`" for task in progress.asking}
+        for line in sorted(asking - self._told):
+            self._say(line)
+        self._told = {each for each in self._told if "waits for you" not in each} | asking
         if self._terminal and not progress.is_over and (line := _counted(progress)) != self._line:
             click.echo(f"\r\x1b[K{line}", nl=False, err=True)
             self._line = line

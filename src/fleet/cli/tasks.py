@@ -8,6 +8,8 @@ from fleet.actions.control.hosts import bound_to, in_names
 from fleet.actions.control.other_hosts import whereabouts
 from fleet.actions.tasks.hand_edits import take_hand_edits
 from fleet.actions.tasks.names import find_task
+from fleet.actions.tasks.questions import asked_by
+from fleet.actions.tasks.screens import Shown, note_seen
 from fleet.assembly import Fleet, open_fleet
 from fleet.cli import person
 from fleet.cli.bd import main as bd
@@ -15,11 +17,13 @@ from fleet.cli.bd.session import write_json
 from fleet.cli.bd.show import details
 from fleet.cli.bd.text import block, clean
 from fleet.cli.options import with_limit
+from fleet.cli.questions import told
 from fleet.cli.tables import cost, explained
 from fleet.core.filter import READY
 from fleet.core.host import plain, required, without_pin
 from fleet.core.run import total_cost
 from fleet.core.task import Status, Task
+from fleet.descent import is_agents
 from fleet.home import find
 from fleet.settings import Settings, load, model_for
 
@@ -57,10 +61,18 @@ def show(task_id: str, as_json: bool) -> int:
         key = find_task(fleet, task_id, scope=person.scope())
         (task,), problems = take_hand_edits(fleet, [fleet.store.tasks.get(key)])
         sent = whereabouts(fleet, task)
-        usd, basis = total_cost(fleet.store.runs.of_task(key))
+        runs, space = fleet.store.runs.of_task(key), fleet.store.workspaces.get(key)
+        usd, basis = total_cost(runs)
+        waits = asked_by(fleet, key)
+        tree = space.path if space is not None and not space.is_gone else ""
         requires = plain(in_names(fleet, required(task.requires) or (task.requires,))) if task.requires else ""
         if as_json:
-            write_json([as_fleets(fleet, task)])
+            more = {
+                "worktree": tree,
+                "account": runs[-1].account if runs else "",
+                "waits_for": [w.view() for w in waits],
+            }
+            write_json([as_fleets(fleet, task) | {name: value for name, value in more.items() if value}])
             return 0
     coder, model = effective(task, load(home, task.cwd or None, env={}, lenient=True))
     spent = cost(usd, basis) if basis else ""
@@ -70,7 +82,9 @@ def show(task_id: str, as_json: bool) -> int:
         ("status", _status(task)),
         ("branch", clean(task.branch)),
         ("cwd", clean(task.cwd) or "none: a separate empty folder"),
+        ("worktree", clean(tree)),
         ("coder", coder),
+        ("account", clean(runs[-1].account or f"your own login to {runs[-1].coder}") if runs else ""),
         ("model", model),
         ("task.json", f"not used: {clean(problems[key])}" if key in problems else ""),
         ("requires", clean(requires)),
@@ -83,6 +97,10 @@ def show(task_id: str, as_json: bool) -> int:
     ):
         if value:
             click.echo(f"{name + ':':<12} {value}")
+    for each in waits:
+        click.echo("\n".join(["waits for you:", *told(each)]))
+    if not is_agents(home.root):
+        note_seen(home, [each for each in waits if isinstance(each, Shown)])
     if task.description:
         click.echo(f"description:\n{block(task.description)}")
     return 0

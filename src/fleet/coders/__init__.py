@@ -2,21 +2,22 @@
 
 Imports core and settings only. Used through `base`; the registry imports a product when a task names it.
 
-agy       Antigravity's `agy`, which prints plain text and exits without reporting a result
-base      the Coder port
-command   output of a described coder
-copilot   GitHub's `copilot`, as of 1.0.102
-dialogs   answers to the questions that coders ask before the first work, written into their own files
-gemini    Gemini CLI
-opencode  OpenCode
-pi        Pi's `pi --mode json`, as of 0.73
-prompt    the prompt that every coder gets
-qwen      Qwen Code
-refusals  parsing the end of a limit from a coder's message, because coders report it only in prose
-said      tolerant reading of a program's output
-claude/   claude code
-codex/    codex
-demo/     the demo coder
+agy            Antigravity's `agy`, which prints plain text and exits without reporting a result
+base           the Coder port
+command        output of a described coder
+copilot        GitHub's `copilot`, as of 1.0.102
+dialogs        answers to the questions that coders ask before the first work, written into their own files
+gemini         Gemini CLI
+opencode       OpenCode
+pi             Pi's `pi --mode json`, as of 0.73
+prompt         the prompt that every coder gets
+qwen           Qwen Code
+refusals       parsing the end of a limit from a coder's message, because coders report it only in prose
+said           tolerant reading of a program's output
+screen_dialog  the dialog on a coder's screen
+claude/        claude code
+codex/         codex
+demo/          the demo coder
 """
 
 from __future__ import annotations

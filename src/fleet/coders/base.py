@@ -38,6 +38,7 @@ class Order(Record):
     session: str = ""  # the session to resume, if the coder can
     fresh: str = ""  # the id for a new session, if the coder accepts one
     permissions: str = "user"  # or "skip"
+    trusted: str = ""  # a worktree of fleet; the user agreed that the program trusts it
     flags: tuple[str, ...] = ()  # the user's own options for the program
     budget_usd: float | None = None  # cost limit, for a program that enforces one itself
     folder: str = ""  # the run's private folder; it holds `Command.files` when the program starts
@@ -123,6 +124,8 @@ class Coder:
     short_names: tuple[str, ...] = ()
     #: STDIN, RESUME or NEXT_RUN.
     steering: str = NEXT_RUN
+    #: The program asks whether to trust a directory, and an option for `Order.trusted` answers that for one run.
+    trusts_by_option: bool = False
     #: SAME_CWD, ANYWHERE, or empty if a session cannot be resumed.
     resumes: str = ""
 

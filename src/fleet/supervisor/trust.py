@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 #: The kinds of trust records.
 PROJECT, REPOSITORY = "project", "repository"
+#: The kind under which the user's answers are kept: whether a coder trusts fleet's worktrees.
+WORKTREES = "worktrees"
+YES, NO = "yes", "no"
 #: The bytes from which a trusted snapshot was made. While they are unchanged, no new snapshot is needed.
 STAMP = "repository bytes"
 

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from fleet.agents.tmux import pasteable, quoted
-from fleet.agents.tmux_command import SessionFacts, attach_argv, read_sessions, text_of, tmux_argv
+from fleet.agents.tmux import quoted
+from fleet.agents.tmux_command import SessionFacts, attach_argv, pasteable, read_sessions, text_of, tmux_argv
 from fleet.core.branch import session_name
 
 

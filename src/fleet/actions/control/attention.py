@@ -14,6 +14,8 @@ from fleet.actions.control.hosts import is_served
 from fleet.actions.control.other_hosts import here
 from fleet.actions.control.outlook import passed_over
 from fleet.actions.control.supervisor import why_stopped
+from fleet.actions.tasks.questions import options_in
+from fleet.actions.tasks.screens import shown_dialogs
 from fleet.actions.worktrees.listing import AgentRow, rows_of
 from fleet.actions.worktrees.strays import fact, strays
 from fleet.agents.lock import is_locked
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from fleet.actions.tasks.names import NameScope
+    from fleet.actions.tasks.screens import Shown
     from fleet.assembly import Fleet
     from fleet.core.run import Account, Question, Run
     from fleet.core.task import Task
@@ -66,6 +69,8 @@ MOST_TASKS = 1000
 MOST_NAMES = 3
 #: Beginning of the reason of an account that is parked because its coder is not logged in.
 NO_LOGIN = limit_reason("auth")
+#: Characters of a dialog's text that are shown.
+LONGEST_GIST = 240
 #: Phrases in the reason of a task whose project or directory is not trusted yet.
 NO_TRUST = (NOT_TRUSTED, TRUST_CHANGED)
 
@@ -80,11 +85,22 @@ class AttentionItem(NamedTuple):
     since: datetime | None
     commands: tuple[str, ...]  # to type next
     tasks: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()  # choices, numbered from 1
 
     def view(self) -> dict[str, Any]:
         """Return the item as plain data."""
         since = self.since.isoformat(timespec="seconds") if self.since else None
-        return self._asdict() | {"since": since, "commands": list(self.commands), "tasks": list(self.tasks)}
+        return self._asdict() | {
+            "since": since,
+            "commands": list(self.commands),
+            "tasks": list(self.tasks),
+            "options": list(self.options),
+        }
+
+
+def can_answer(item: AttentionItem) -> bool:
+    """Return True if the item is a dialog whose whole text and options it shows."""
+    return item.kind == AttentionKind.DIALOG and item.commands[0].startswith("fleet answer ")
 
 
 class Picture(NamedTuple):
@@ -100,6 +116,7 @@ class Picture(NamedTuple):
     open_batches: frozenset[str] = frozenset()  # fan-outs with unfinished tasks
     landed: frozenset[str] = frozenset()  # tasks whose branches were merged with git
     strays: Mapping[str, str] = {}
+    dialogs: Mapping[str, Shown] = {}  # recognized dialogs on screens, by task ID
 
 
 def attention(fleet: Fleet, scope: NameScope) -> list[AttentionItem]:
@@ -132,7 +149,9 @@ def look(fleet: Fleet, *, since: datetime | None = None) -> Picture:
         going = frozenset(batch for batch in fanned if store.tasks.count(UNFINISHED.replace(batch=batch))[""])
     landed = _landed(fleet, [row for row in rows.values() if _is_mergeable(row)])
     unlisted = {each.task_id: fact(each) for each in strays(fleet)} if note is None else {}
-    return Picture(now, rows, questions, recent, unserved, login, parked, going, landed, unlisted)
+    asking = [(row.task, row.run) for row in rows.values() if row.is_live and row.run is not None and not row.is_lost]
+    dialogs = {each.task.id: each for each in shown_dialogs(fleet, asking)}
+    return Picture(now, rows, questions, recent, unserved, login, parked, going, landed, unlisted, dialogs)
 
 
 def rank_items(seen: Picture, scope: NameScope) -> list[AttentionItem]:
@@ -143,7 +162,7 @@ def rank_items(seen: Picture, scope: NameScope) -> list[AttentionItem]:
     spelled = Names(seen.rows, scope)
     found = [*_of_home(seen), *_questions(seen), *_conflicts(seen), *_merges(seen, spelled)]
     for row in seen.rows.values():
-        found += _of_task(row, spelled)
+        found += _of_task(row, spelled, seen.dialogs.get(row.task.id))
     return sorted(found, key=lambda each: (KINDS.index(each.kind), each.since or EPOCH, each.name))
 
 
@@ -188,22 +207,22 @@ def _questions(seen: Picture) -> Iterator[AttentionItem]:
     for each in waiting:
         row = seen.rows[each.task_id]
         named = row.task.id if counts[row.task.id] == 1 else each.id
-        command = f'fleet answer {shlex.quote(named)} "…"'
+        options = tuple(options_in(each.text))
+        command = f"fleet answer {shlex.quote(named)} " + ("1" if options else '"…"')
+        key = (row.task.id,)
         yield AttentionItem(
-            AttentionKind.QUESTION, row.name, row.task.title, each.text, each.asked_at, (command,), (row.task.id,)
+            AttentionKind.QUESTION, row.name, row.task.title, each.text, each.asked_at, (command,), key, options
         )
 
 
-def _of_task(row: AgentRow, spelled: Names) -> Iterator[AttentionItem]:
+def _of_task(row: AgentRow, spelled: Names, shown: Shown | None) -> Iterator[AttentionItem]:
     """Yield the items of one task, except questions and merges."""
     task, run, derived, key = row.task, row.run, row.derived, (row.task.id,)
     if row.is_live and run is not None:
         if run.screen == QUESTION and not row.is_lost:
-            command = f"fleet attach {spelled.spell(task)}"
             since = run.last_event_at or run.started_at
-            yield AttentionItem(
-                AttentionKind.DIALOG, row.name, task.title, "waits for a choice at its terminal", since, (command,), key
-            )
+            what, command, options = _dialog(shown, spelled.spell(task))
+            yield AttentionItem(AttentionKind.DIALOG, row.name, task.title, what, since, (command,), key, options)
         return
     if derived.phase != TaskPhase.FAILED or derived.result == ResultWord.CUT_SHORT or not task.reason:
         return
@@ -219,6 +238,16 @@ def _of_task(row: AgentRow, spelled: Names) -> Iterator[AttentionItem]:
         yield AttentionItem(
             AttentionKind.FAILED, row.name, task.title, what, since, (f"fleet receipt {name}", retry), key
         )
+
+
+def _dialog(shown: Shown | None, name: str) -> tuple[str, str, tuple[str, ...]]:
+    """Return the text of a dialog, the command to type next, and its options. A text that is cut cannot be answered."""
+    if shown is None:
+        return "waits for a choice at its terminal", f"fleet attach {name}", ()
+    gist, options = shown.dialog.gist, tuple(each.text for each in shown.dialog.options)
+    if len(gist) > LONGEST_GIST:
+        return f"{gist[: LONGEST_GIST - 1]}…", "fleet questions", options
+    return gist, f"fleet answer {name} 1", options
 
 
 def _conflicts(seen: Picture) -> Iterator[AttentionItem]:

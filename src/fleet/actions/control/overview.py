@@ -15,11 +15,13 @@ from fleet.core.task_status import TaskPhase
 from fleet.files import atomic_write, read_small
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from fleet.actions.control.attention import AttentionItem
     from fleet.actions.control.outlook import Outlook
     from fleet.actions.tasks.names import NameScope
+    from fleet.actions.tasks.screens import Shown
     from fleet.actions.worktrees.listing import AgentRow
     from fleet.assembly import Fleet
     from fleet.home import Home
@@ -52,6 +54,7 @@ class Overview(NamedTuple):
     today: Today
     ahead: Outlook
     running: int
+    dialogs: Mapping[str, Shown]  # by task ID
 
     def view(self) -> dict[str, Any]:
         """Return the overview as plain data."""
@@ -97,6 +100,7 @@ def overview(fleet: Fleet, scope: NameScope, *, midnight: datetime) -> Overview:
         today=_today(fleet, live, midnight),
         ahead=outlook(fleet),
         running=len(live),
+        dialogs=seen.dialogs,
     )
 
 

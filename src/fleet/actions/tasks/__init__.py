@@ -11,10 +11,11 @@ jsonl         parser for lines of bd's JSONL
 messages      messages to agents while they work
 names         the meaning of names in commands
 placement     the placement of new tasks on hosts that share a queue
-questions     agents' questions and users' answers
+questions     everything that agents wait for
 rights        the rights of a run
 rules         the rules of a task from command-line options, checked before anything is written
 runs          the runs of a task, and two of them side by side
+screens       the dialogs on agents' screens, read and answered
 tasks         creating, changing, claiming and closing tasks
 waiting       waiting for tasks to end, with progress reports
 """

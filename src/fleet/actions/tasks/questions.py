@@ -1,14 +1,20 @@
-"""Agents' questions and users' answers. The first answer wins. The task reopens after its last open question."""
+"""Everything that agents wait for: their questions, and the dialogs on their screens; and the answers of users.
+
+The first answer to a question wins. Its task reopens after its last open question.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions.control.reading import part
+from fleet.actions.tasks import screens
+from fleet.actions.tasks.names import ANYWHERE, find_task
 from fleet.actions.tasks.rights import refuse_agents
 from fleet.actions.tasks.runs import task_home
-from fleet.actions.tasks.tasks import find_id
+from fleet.actions.tasks.screens import Chosen, Shown
 from fleet.core.errors import (
     AlreadyAnswered,
     BadInput,
@@ -20,7 +26,7 @@ from fleet.core.errors import (
 )
 from fleet.core.filter import Filter
 from fleet.core.ids import new_uuid
-from fleet.core.run import BY_TOOL, Question
+from fleet.core.run import BY_TOOL, Message, Question
 from fleet.core.task import Caller, Status
 from fleet.supervisor.answers import LONGEST_ANSWER, answer_same, open_answered, take_answers
 from fleet.supervisor.questions_file import LONGEST_QUESTION
@@ -31,8 +37,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+    from fleet.actions.tasks.names import NameScope
     from fleet.assembly import Fleet
     from fleet.core.task import Task
+
+
+_OPTION = re.compile(r"\s*(?:[-*]\s+)?\(?(\d{1,2})[.)]\s+(\S.*)")
 
 
 class TaskQuestion(NamedTuple):
@@ -49,15 +59,27 @@ class TaskQuestion(NamedTuple):
             return False
         return self.task.status == Status.BLOCKED or self.question.source == BY_TOOL
 
+    @property
+    def id(self) -> str:
+        return self.question.id
+
+    @property
+    def options(self) -> list[str]:
+        """Return the choices that the question offers, numbered in its text from 1."""
+        return options_in(self.question.text)
+
     def view(self) -> dict[str, Any]:
         asked = self.question
         return {
+            "kind": "question",
             "id": asked.id,
             "task": asked.task_id,
+            "branch": (self.task.branch or None) if self.task else None,
             "title": self.task.title if self.task else None,
             "run": asked.run_id,
             "asked_at": asked.asked_at.isoformat(timespec="seconds"),
             "text": asked.text,
+            "options": [{"number": number, "text": text} for number, text in enumerate(self.options, 1)],
             "file": self.page,
             "waits": self.waits,
             "withdrawn": asked.is_withdrawn,
@@ -83,40 +105,71 @@ def questions(fleet: Fleet, *, everything: bool = False) -> list[TaskQuestion]:
     return found if everything else [each for each in found if each.waits]
 
 
-def which(fleet: Fleet, name: str) -> TaskQuestion:
-    """Return the question with this id, or the open question of the task with this id.
+def inbox(fleet: Fleet, *, everything: bool = False) -> list[TaskQuestion | Shown]:
+    """Return all that agents wait for, oldest first. With `everything`, include past questions."""
+    runs = {run.task_id: run for run in fleet.store.runs.live()}
+    tasks = fleet.store.tasks.find(Filter(ids=tuple(runs)), sort="id") if runs else []
+    dialogs = screens.shown_dialogs(fleet, [(task, runs[task.id]) for task in tasks])
+    asked: list[TaskQuestion | Shown] = [*questions(fleet, everything=everything), *dialogs]
+    return sorted(asked, key=lambda each: (each.view()["asked_at"], each.id))
 
-    Raises QuestionNotFound, UsageError if the task asks several, and FleetError if it asks none.
+
+def which(fleet: Fleet, name: str, scope: NameScope = ANYWHERE) -> TaskQuestion | Shown:
+    """Return the question or dialog with this number, or the only one of the task with this name.
+
+    Raises QuestionNotFound, UsageError if the task has several, and FleetError if it has none.
     """
     try:
         return _with_tasks(fleet, [fleet.store.questions.get(name)])[0]
     except QuestionNotFound as error:
-        try:
-            task_id = find_id(fleet.store, name)
-        except TaskNotFound:
-            raise error from None
-    asked = _with_tasks(fleet, fleet.store.questions.find(task_id=task_id, unanswered=True))
-    waiting = [each for each in asked if each.waits]
+        missing = error
+    if name.startswith(screens.PREFIX):
+        found = [each for each in inbox(fleet) if each.id == name]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise UsageError(f"{len(found)} agents show the dialog {name}", hint="name the task.")
+    try:
+        task_id = find_task(fleet, name, scope=scope)
+    except TaskNotFound:
+        raise missing from None
+    waiting = asked_by(fleet, task_id)
     if not waiting:
         raise FleetError(f"{task_id} has no open question", hint=QuestionNotFound.hint)
     if len(waiting) > 1:
-        names = ", ".join(each.question.id for each in waiting)
+        names = ", ".join(each.id for each in waiting)
         raise UsageError(f"{task_id} has several open questions: {names}", hint="pass the id of a question")
     return waiting[0]
 
 
-def answer(fleet: Fleet, name: str, text: str, *, by: str, caller: Caller | None = None) -> AnsweredQuestion:
-    """Answer a question in Q&A.md and in the store. Reopen its task once no other question is open.
+def asked_by(fleet: Fleet, task_id: str) -> list[TaskQuestion | Shown]:
+    """Return what one task waits for."""
+    asked = _with_tasks(fleet, fleet.store.questions.find(task_id=task_id, unanswered=True))
+    waiting: list[TaskQuestion | Shown] = [each for each in asked if each.waits]
+    run = next((run for run in fleet.store.runs.live() if run.task_id == task_id), None)
+    shown = screens.shown_dialog(fleet, fleet.store.tasks.get(task_id), run) if run is not None else None
+    return [*waiting, shown] if shown is not None else waiting
 
-    Raises QuestionNotFound, AlreadyAnswered, BadInput, UsageError.
+
+def answer(
+    fleet: Fleet, name: str, text: str, *, by: str, caller: Caller | None = None, scope: NameScope = ANYWHERE
+) -> AnsweredQuestion | Chosen:
+    """Answer a question in Q&A.md and in the store, or type the choice into a dialog.
+
+    Reopen the task once no other question is open. Raises QuestionNotFound, AlreadyAnswered, BadInput,
+    UsageError, DialogChanged.
     """
     refuse_agents(caller, "answer questions")
     text = _checked(text)
-    _take_answers(fleet, which(fleet, name).question.task_id)  # the first answer wins
+    found = which(fleet, name, scope)
+    if isinstance(found, Shown):
+        return _choose(fleet, found, text, name, by)
+    _take_answers(fleet, found.question.task_id)  # the first answer wins
+    if text.isdecimal() and 1 <= int(text[:9]) <= len(found.options):
+        text = f"{int(text)}. {found.options[int(text) - 1]}"
     with fleet.store.atomic():
-        asked = which(fleet, name)
-        task_id = asked.question.task_id
-        answered = fleet.store.questions.answer(asked.question.id, text, by=by)
+        task_id = found.question.task_id
+        answered = fleet.store.questions.answer(found.question.id, text, by=by)
         _write(fleet, answered, text)
         answer_same(fleet.store, answered, text, by=by)
         task = open_answered(fleet.store, fleet.store.tasks.get(task_id), answered.text)
@@ -124,6 +177,34 @@ def answer(fleet: Fleet, name: str, text: str, *, by: str, caller: Caller | None
         waiting = sum(each.waits for each in left)
     wake(fleet.home)
     return AnsweredQuestion(answered, task, waiting)
+
+
+def _choose(fleet: Fleet, shown: Shown, text: str, name: str, by: str) -> Chosen:
+    """Type the choice. A task's name means only the dialog that a person was shown; its number means that dialog."""
+    if name != shown.id and not screens.was_seen(fleet.home, shown):
+        raise screens.DialogChanged(
+            f"{name} shows a dialog that you have not seen: nothing was typed",
+            hint="run `fleet questions` to see it, then answer again.",
+        )
+    chosen = screens.choose(fleet, shown, text)
+    if chosen.message:
+        now = fleet.store.now()
+        message = Message(id=new_uuid(), task_id=shown.task.id, author=by, text=chosen.message, queued_at=now)
+        fleet.store.messages.add(message)
+    wake(fleet.home)
+    return chosen
+
+
+def options_in(text: str) -> list[str]:
+    """Return the choices in a question's text: at least two lines numbered from 1, at its end."""
+    found: list[str] = []
+    for line in text.splitlines():
+        match = _OPTION.fullmatch(line)
+        if match and int(match[1]) == 1:
+            found = [match[2].strip()]
+        elif match and found and int(match[1]) == len(found) + 1:
+            found.append(match[2].strip())
+    return found if len(found) > 1 else []
 
 
 def _write(fleet: Fleet, question: Question, text: str) -> None:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.core.dependency import HARD, SCHEDULING
 from fleet.core.filter import Filter
+from fleet.core.run import BY_TOOL
 from fleet.core.task import RESOLVED, Status
+from fleet.core.task_status import QUESTION
 from fleet.wake import wake
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ class WaitProgress(NamedTuple):
     running: list[Task]
     waiting: list[Task]
     gone: list[str]  # deleted meanwhile
+    asking: Sequence[Task] = ()  # running tasks whose agents wait for a person
 
     @property
     def is_over(self) -> bool:
@@ -78,7 +81,17 @@ def look(store: Store, ids: Sequence[str]) -> WaitProgress:
         running=running,
         waiting=[task for task in rest if task.id not in stuck],
         gone=[key for key in ids if key not in here],
+        asking=_asking(store, running),
     )
+
+
+def _asking(store: Store, running: Sequence[Task]) -> list[Task]:
+    """Return the tasks whose agents wait for a choice on their screens or for an answer to their tool's question."""
+    if not running:
+        return []
+    keys = {run.task_id for run in store.runs.live() if run.screen == QUESTION}
+    keys |= {each.task_id for each in store.questions.find(unanswered=True) if each.source == BY_TOOL}
+    return [task for task in running if task.id in keys]
 
 
 def _stuck(store: Store, tasks: list[Task]) -> set[str]:

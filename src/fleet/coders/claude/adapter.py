@@ -95,6 +95,8 @@ ENV = TERMINAL_ENV | {
 }
 #: Offers the model a tool for its result and asks once more if the model did not use it. The run succeeds either way.
 BY_SCHEMA = "--json-schema"
+#: Passes settings for one run. These keep claude from asking again what the user accepted in `fleet init`.
+SETTINGS, SKIPS_WARNING = "--settings", {"skipDangerousModePermissionPrompt": True}
 USUAL_WINDOW, LONG_WINDOW = 200_000, 1_000_000
 LONGEST_FOLDER = 200  # length of a directory's name; claude replaces the rest of a longer one by a hash
 _COUNTS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
@@ -142,6 +144,8 @@ class ClaudeCoder(Coder, Dialect):
     def terminal(self, order: Order) -> Command:
         """Return the terminal's command. fleet chooses a new session's id, so its file is known before it exists."""
         options, env = _options(order)
+        if order.permissions == "skip" and not any(flag.startswith(SETTINGS) for flag in order.flags):
+            options.append(f"{SETTINGS}={json.dumps(SKIPS_WARNING)}")
         apart = bool(order.protocol and order.folder)
         text, files = order.typed(with_protocol=not apart)
         if apart:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import glob
 import json
+import os
 import re
 import signal
 from typing import TYPE_CHECKING
@@ -60,6 +61,7 @@ class CodexCoder(Coder):
     tells_context = True
     steering = RESUME
     resumes = ANYWHERE
+    trusts_by_option = True
     #: Not all of CODEX_*: codex passes some of them to its tools, and fleet may be such a tool.
     reads_env = (
         *("CODEX_HOME", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "CODEX_CA_CERTIFICATE"),
@@ -91,7 +93,7 @@ class CodexCoder(Coder):
 
         A new session's id is in the first line of its new file.
         """
-        argv = ["codex", *PLAIN_SHELL, *order.flags, "--no-daemon"]
+        argv = ["codex", *PLAIN_SHELL, *_trusting(order.trusted), *order.flags, "--no-daemon"]
         if order.permissions == "skip":
             argv.append(SKIP)
         if order.model:
@@ -157,6 +159,13 @@ class CodexCoder(Coder):
         """
         notice = {"hide_rate_limit_model_nudge": True, "model_migrations": MIGRATIONS}
         return {"config.toml": {"notice": notice, "projects": {cwd: {"trust_level": "trusted"}}}}
+
+
+def _trusting(folder: str) -> tuple[str, ...]:
+    """Return the options that make codex trust a directory in this run. codex ignores an entry for a parent."""
+    if not folder:
+        return ()
+    return ("-c", f'projects={{{_toml(os.path.realpath(folder))}={{trust_level="trusted"}}}}')
 
 
 def _toml(text: str) -> str:

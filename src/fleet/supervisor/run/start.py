@@ -63,6 +63,7 @@ from fleet.supervisor.run.workplace import (
 )
 from fleet.supervisor.strays import keep_record
 from fleet.supervisor.task_folder import TaskFolder, folder_of, home_of
+from fleet.supervisor.trust import NO, WORKTREES, YES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -257,7 +258,8 @@ async def build_command(context: Context, claim: Claim, plan: RunPlan, place: Ru
     folder = folder_of(context.home, run, redactor_for(env))
     await store.call(take_answers, store.ports, folder, is_ours=True)
     token, messages, questions = await store.call(gather_inputs, store.ports, claim, run)
-    run, command = _ordered(plan, place, run, folder, messages, questions)
+    trusted = await _trusted(context, plan, place)
+    run, command = _ordered(plan, place, run, folder, messages, questions, trusted)
     spec = _spec(context.settings, plan, place, run, command, env | {"FLEET_RUN_TOKEN": token})
     return AgentStart(run, folder, env, command, spec, messages)
 
@@ -437,8 +439,24 @@ async def _session_name(store: StoreCalls, plan: RunPlan) -> str:
     return session_name(prefix, branch, plan.task.repo or plan.task.id) if taken else name
 
 
+async def _trusted(context: Context, plan: RunPlan, place: RunPlace) -> str:
+    """Return the worktree that the coder may trust without asking. Skipped permissions include that trust."""
+    if not plan.interactive or place.workspace is None:
+        return ""
+    store, name = context.store, plan.coder.name
+    answer = await store.call(store.ports.trust.get, WORKTREES, name)
+    skips = permissions_for(plan.settings, name) == "skip"
+    return place.cwd if answer == YES or (skips and answer != NO) else ""
+
+
 def _ordered(
-    plan: RunPlan, place: RunPlace, run: Run, folder: TaskFolder, messages: list[Message], questions: list[Question]
+    plan: RunPlan,
+    place: RunPlace,
+    run: Run,
+    folder: TaskFolder,
+    messages: list[Message],
+    questions: list[Question],
+    trusted: str,
 ) -> tuple[Run, Command]:
     task = plan.task.replace(cwd=place.cwd) if place.workspace else plan.task  # as the agent sees it
     answers = [(each.text, each.answer) for each in questions if each.answer is not None]
@@ -467,6 +485,7 @@ def _ordered(
         budget_usd=plan.budget_usd,
         permissions=permissions_for(plan.settings, plan.coder.name),
         flags=_flags(plan),
+        trusted=trusted,
         folder=folder.run_folder(run.number),
     )
     command = plan.coder.terminal(order) if plan.interactive else plan.coder.command(order)
