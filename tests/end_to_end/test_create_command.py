@@ -30,7 +30,7 @@ WRONG = [
     (("fanout", "x", "-p", "work"), "'x' is not a number of agents"),
     (("fanout", "2", "x", "work"), "'work' is an extra argument"),
     (("create", "a b", "-p", "work"), "' ' is not allowed in it"),
-    (("create", "x", "-p", "work", "--base", "nowhere"), "'nowhere' is no commit"),
+    (("create", "x", "-p", "work", "--base", "nowhere"), "'nowhere' is not a commit"),
     (("create", "x", "-p", "work", "-a", "nobody"), "unknown coder 'nobody'"),
     (("create", "x", "--headless"), "x has no prompt"),
     (("create", "--", "x", "-p", "work"), "'-p' is an extra argument after the branch"),
