@@ -17,7 +17,7 @@ from fleet.core.workspace import Collision
 from fleet.supervisor.lock import PAUSED, Single
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from fleet.core.run import Run
     from fleet.core.task import Claim
@@ -42,10 +42,11 @@ class Scene:
         self._records, self._stack = records, stack
         self.now = records.store.now()
 
-    def serve(self, **said: Any) -> None:
-        """Hold the lock of the home, as its supervisor does."""
+    def serve(self, no_login: Sequence[Sequence[str]] = (), **said: Any) -> None:
+        """Hold the lock of the home, as its supervisor does. `no_login` is what it knows of missing logins."""
         single = Single(self.home)
         single.take(**said)
+        single.add(no_login=no_login)
         self._stack.callback(single.release)
 
     def task(self, name: str, **said: Any) -> str:
@@ -310,6 +311,12 @@ def a_parked_account_that_tasks_wait_for(scene: Scene) -> None:
 def an_account_without_a_login(scene: Scene) -> None:
     scene.task("a")
     scene.park("auth limit: not logged in")
+
+
+@situation(("login", "claude"), served=False)
+def a_coder_that_nobody_logged_in_to(scene: Scene) -> None:
+    scene.serve(no_login=[["claude", "", "nobody is logged in: none of KEY exists"], ["codex", "", "nobody is"]])
+    scene.task("a", coder="claude")
 
 
 @situation()

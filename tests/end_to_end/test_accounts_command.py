@@ -9,6 +9,7 @@ from typing import Any
 
 from fleet.core.task import Caller, Status, Verdict
 from live_runs import Records, records
+from stub_clis import with_stub_clis
 from supervised import Supervised, home, wait_for
 
 __all__ = ["home", "records"]
@@ -83,6 +84,22 @@ def test_waiting_task_starts_when_its_account_is_unparked(home: Supervised) -> N
     home.fleet.ok("accounts", "unpark", f"{CODER}/only")
     home.wait_status(task, "closed", patience=30)
     assert [run["ending"] for run in home.runs(task)] == ["rate_limited", "finished"]
+
+
+def test_park_for_a_missing_login_ends_once_the_login_is_there(home: Supervised) -> None:
+    with_stub_clis(home.fleet)
+    del home.fleet.env["ANTHROPIC_API_KEY"]
+    home.start()
+    task = home.create("say hello", "--coder", "claude")
+    wait_for(lambda: told(home).get("", {}).get("state") == "parked", "the parking", home.describe)
+    needs = json.loads(home.fleet.ok("status", "--json"))["needs_you"]
+    assert [(each["kind"], each["name"]) for each in needs] == [("login", "claude")]
+    assert "claude is not logged in" in home.fleet("tasks").err
+    folder = home.fleet.user / ".claude"
+    folder.mkdir()
+    (folder / ".credentials.json").write_text("{}")
+    wait_for(lambda: len(home.runs(task)) > 1, "another run", home.describe, patience=30)
+    assert told(home)[""]["state"] == "ready"
 
 
 def test_rate_limit_slows_the_account_and_does_not_switch_to_the_next(home: Supervised) -> None:

@@ -4,7 +4,7 @@ import time
 
 import click
 
-from fleet.actions.control.outlook import Outlook, outlook
+from fleet.actions.control.outlook import Outlook, Reason, outlook
 from fleet.actions.worktrees.agents import RunningAgent, running
 from fleet.actions.worktrees.strays import strays_unwatched
 from fleet.assembly import open_fleet
@@ -17,20 +17,20 @@ from fleet.core.jsontext import encode_printable
 from fleet.home import find
 
 HEADS = (
-    *("ID", "Started", "Elapsed", "Idle", "Context", "Events", "Tokens", "Cost"),
+    *("ID", "Run", "Started", "Elapsed", "Idle", "Context", "Events", "Tokens", "Cost"),
     *("Coder", "Model", "Title", "Cwd"),
 )
-WIDE_ENOUGH = 110
-#: Columns that a narrow screen omits.
-LEAST_TELLING = ("Started", "Events", "Cwd")
-NUMBERS = ("Elapsed", "Idle", "Context", "Events", "Tokens", "Cost")
+#: Columns that a narrow screen omits, the least important first.
+DROP = ("Cwd", "Started", "Events", "Model", "Tokens", "Context", "Run", "Idle", "Coder")
+NUMBERS = ("Run", "Elapsed", "Idle", "Context", "Events", "Tokens", "Cost")
 
 
 @click.command()
 @click.option("-w", "--watch", is_flag=True, help="Refresh every second until you press Ctrl-C.")
 @with_limit("tasks")
+@click.option("--wide", is_flag=True, help="Show all columns, even on a narrow screen.")
 @with_json
-def tasks(watch: bool, limit: int, as_json: bool) -> None:
+def tasks(watch: bool, limit: int, wide: bool, as_json: bool) -> None:
     """Show running tasks: their time, context, cost, coder and model.
 
     Values set by the task are bold; values inherited from settings are dim.
@@ -44,7 +44,7 @@ def tasks(watch: bool, limit: int, as_json: bool) -> None:
         else:
             if watch:
                 click.clear()
-            _print(_first(rows, limit))
+            _print(_first(rows, limit), wide=wide)
             remarks = _remarks(rows, ahead, limit, unlisted)
         if remarks:
             click.echo("\n".join(remarks), err=True)
@@ -54,28 +54,26 @@ def tasks(watch: bool, limit: int, as_json: bool) -> None:
         time.sleep(1)
 
 
-def _print(rows: list[RunningAgent]) -> None:
+def _print(rows: list[RunningAgent], *, wide: bool) -> None:
     """Print the table of these tasks. A narrow screen omits some columns."""
-    if not rows:
-        return
-    left_out = LEAST_TELLING if 0 < tables.screen() < WIDE_ENOUGH else ()
-    at = [number for number, head in enumerate(HEADS) if head not in left_out]
-    cells = [[found[number] for number in at] for found in map(_cells, rows)]
-    heads = [HEADS[number] for number in at]
-    tables.show(heads, cells, right=NUMBERS, cut=[head for head in ("Cwd", "Title") if head in heads])
+    if rows:
+        below = ["its processes are gone: the next supervisor ends this run" if row.is_lost else "" for row in rows]
+        cut, drop = ("Cwd", "Title"), () if wide else DROP
+        tables.show(HEADS, list(map(_cells, rows)), right=NUMBERS, cut=cut, drop=drop, below=below)
 
 
 def _cells(row: RunningAgent) -> tuple[str | StyledText, ...]:
-    task, run = row.task, row.run
+    task, run, spent = row.task, row.run, row.spent
     return (
         StyledText(task.id, fg="cyan"),
+        str(run.number) if run else NOTHING,
         instant(row.started_at),
         duration(row.elapsed_seconds),
         duration(row.idle_seconds),
         percent(row.context_percent, estimated=run is not None and run.context_is_estimated),
         count(run.events if run else None),
-        count(run.tokens if run else None),
-        cost(run.cost_usd, run.cost_basis) if run else NOTHING,
+        count(spent.tokens if spent else None),
+        cost(spent.cost_usd, spent.cost_basis) if spent else NOTHING,
         _own(row.coder, bool(task.coder)),
         _own(row.model or "its own", bool(task.model)),
         task.title,
@@ -91,16 +89,22 @@ def _first(rows: list[RunningAgent], limit: int) -> list[RunningAgent]:
     return rows[:limit] if limit else rows
 
 
+def heading(cause: Reason, *, running: bool) -> str:
+    """Return the words before a reason: nothing starts, nothing more, or only some tasks wait."""
+    return "some tasks wait" if cause.is_partial else f"nothing {'more ' if running else ''}starts"
+
+
 def _remarks(rows: list[RunningAgent], ahead: Outlook, limit: int, unlisted: list[str]) -> list[str]:
     hidden = len(rows) - len(_first(rows, limit))
     lines = [f"{hidden} more; --limit 0 shows all"] if hidden else []
     later = f", {ahead.later} put off" if ahead.later else ""
-    counts = f"{len(rows)} running, {ahead.ready} ready{later}"
+    lost = sum(row.is_lost for row in rows)
+    counts = f"{len(rows) - lost} running, {ahead.ready} ready{later}" + (f", {lost} lost" if lost else "")
     counts += f", {ahead.waiting} waiting for others, {ahead.blocked} blocked"
     some = rows or ahead.ready or ahead.later or ahead.waiting or ahead.blocked
     lines.append(counts if some else "nothing is running or waiting")
     lines += [clean(line) for line in unlisted]
-    lines += [f"nothing {'more ' if rows else ''}starts: {clean(reason)}" for reason in ahead.reasons]
+    lines += [f"{heading(each, running=bool(rows))}: {clean(str(each))}" for each in ahead.causes]
     if ahead.blocked:
-        lines.append("run `fleet questions` for open questions, `fleet bd list --status blocked` for all blocked tasks")
+        lines.append("run `fleet status` for what needs you, `fleet bd list --status blocked` for all blocked tasks")
     return lines

@@ -207,7 +207,7 @@ def _done(page: Page, rows: list[AgentRow]) -> Iterator[str]:
 
 def _end(cell: str, row: AgentRow, width: int = 6) -> str:
     """Return the last cells of a row: this cell, and the cost."""
-    spent = _spent(row.run.cost_usd, row.run.cost_basis) if row.run else NOTHING
+    spent = _spent(row.spent.cost_usd, row.spent.cost_basis) if row.spent else NOTHING
     return f"{cell:>{width}}{GAP}{spent:>6}"
 
 
@@ -236,8 +236,9 @@ def _totals(found: Overview, width: int) -> Iterator[str]:
     spent = [_spent(today.cost_usd, today.cost_basis), f"{count(today.tokens)} tokens"]
     spent += [f"{today.verified} of {today.judged} verified"] if today.judged else []
     yield f"Today {' · '.join(spent)}"
-    for reason in ahead.reasons:
-        yield from _wrapped(f"Nothing {'more ' if found.running else ''}starts: {clean(reason)}", width)
+    for cause in ahead.causes:
+        head = "Some tasks wait" if cause.is_partial else f"Nothing {'more ' if found.running else ''}starts"
+        yield from _wrapped(f"{head}: {clean(str(cause))}", width)
 
 
 def _wrapped(text: str, width: int) -> Iterator[str]:

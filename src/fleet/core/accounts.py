@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from fleet.core.record import Record
-from fleet.core.run import Account, Ending
+from fleet.core.run import Account, Ending, limit_reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -60,6 +60,8 @@ UNLIMITED = 1_000_000
 PASSING = ("rate", "overload")
 #: Part of the reason why agents wait for the start of another one.
 ONE_BY_ONE = "start one after the other"
+#: Part of the reason of a park if no login was found.
+NO_SIGN = "is not logged in: none of"
 #: Endings which show that the account works.
 WORKED = (Ending.FINISHED, Ending.INCOMPLETE, Ending.HUNG_AFTER_RESULT, Ending.BLOCKED, Ending.CONTEXT_FULL)
 
@@ -94,7 +96,7 @@ def account_slots(
         shown = f"account {name!r} of {coder}" if name else coder
         if is_parked(state, now):
             words = "slowed down" if is_slowed(state, settings.limits) else "parked"
-            reason = f"{shown} is {words} until {state.parked_until:%Y-%m-%d %H:%M:%S}: {state.parked_reason}"
+            reason = f"{shown} is {words} until {state.parked_until:%Y-%m-%d %H:%M:%S} UTC: {state.parked_reason}"
             slowed = slowed or (reason if is_slowed(state, settings.limits) else "")
             found.append(AccountSlot(account=name, room=0, reason=reason))
         elif slowed:
@@ -124,6 +126,11 @@ def _free_slot(state: Account, shown: str, left: int, pause: timedelta, now: dat
 def is_parked(account: Account, now: datetime) -> bool:
     """Return True if the account may not be used now."""
     return account.parked_until is not None and account.parked_until > now
+
+
+def needs_login(account: Account) -> bool:
+    """Return True if the account's last refusal was for a missing or invalid login."""
+    return account.parked_reason.startswith(limit_reason("auth")) or NO_SIGN in account.parked_reason
 
 
 def is_slowed(account: Account, limits: RateLimits) -> bool:

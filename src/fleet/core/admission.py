@@ -109,9 +109,9 @@ SPELLINGS = {HEADLESS: ("", HEADLESS), INTERACTIVE: (INTERACTIVE,), POOLED: ("",
 #: Maximum number of agents that start at once. Further agents start one per start interval.
 BURST = 25
 UNLIMITED = 1_000_000
-SLOTS = "slots"
+SLOTS, ONLY_SLOT = "slots", "the only slot"
 #: Parts of reasons that pass within seconds or with the end of a run.
-BRIEF = (SLOTS, ONE_BY_ONE)
+BRIEF = (SLOTS, ONLY_SLOT, ONE_BY_ONE)
 
 
 class Ramp(Record):
@@ -185,7 +185,8 @@ def admit(settings: AdmissionSettings, situation: Situation, mode: str = HEADLES
     slots = _slots(settings, situation, mode)
     left = slots - _running(situation, mode=mode)
     if left <= 0:
-        reasons.append(f"all {slots} {SLOTS} for {mode} agents are in use")
+        all_slots = ONLY_SLOT if slots == 1 else f"all {slots} {SLOTS}"
+        reasons.append(f"{all_slots} for {mode} agents {'is' if slots == 1 else 'are'} in use")
     if reasons:
         return Room(lanes=[], room=0, reasons=reasons)
     interval = settings.supervisor.start_interval_seconds

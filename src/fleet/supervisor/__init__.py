@@ -13,6 +13,7 @@ give_back         tasks that go back to the queue uncounted
 hand_edits        edits of users in `task.json`, taken into the task
 host              this host among those that share a queue
 lock              one supervisor per home
+logins            logins of coders
 logs              the supervisor's log
 loop              the supervisor
 presence          the row in which a host shows itself to other hosts

@@ -64,6 +64,11 @@ def settings_here(home: Home) -> Settings:
     return said.replace(name=said.name or last_name(home)).over(load(home, env={}, lenient=True))
 
 
+def default_coder(home: Home, settings: Settings) -> str:
+    """Return the coder of tasks that name none: the one given to the running `fleet run`, else that of the settings."""
+    return said_in(holder(home)).coder or settings.coder
+
+
 def name_here(home: Home) -> str:
     """Return the name of this host, or its name when its supervisor last ran."""
     return name_of(settings_here(home))

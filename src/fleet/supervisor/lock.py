@@ -54,9 +54,10 @@ class Single:
         self._file = file
 
     def add(self, **facts: Any) -> None:
-        """Add facts to the note."""
+        """Add facts to the note. A shorter note is padded, because readers must never find a part of one."""
         assert self._file is not None
-        os.pwrite(self._file, encode(_note(self._file) | facts).encode(), 0)
+        text = encode(_note(self._file) | facts).encode()
+        os.pwrite(self._file, text.ljust(os.fstat(self._file).st_size), 0)
 
     def confirm(self) -> None:
         """Raise HomeReplaced if the path no longer leads to this lock: a second supervisor could then start."""

@@ -35,6 +35,7 @@ from fleet.supervisor.answers import Pages
 from fleet.supervisor.collision_radar import Radar
 from fleet.supervisor.give_back import release
 from fleet.supervisor.lock import PAUSED
+from fleet.supervisor.logins import LoginWatch
 from fleet.supervisor.presence import Presence
 from fleet.supervisor.recovery import Recovery
 from fleet.supervisor.relocation import take_place
@@ -48,10 +49,11 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    from fleet.core.admission import Situation
+    from fleet.core.admission import QueueSnapshot, Situation
     from fleet.core.run import Message, Quota, Run
     from fleet.core.task import Claim, Task
     from fleet.supervisor.context import Context
+    from fleet.supervisor.logins import NoLogin
     from fleet.supervisor.run.live import Live
 
 
@@ -154,10 +156,13 @@ class Supervisor:
         origins: tuple[str, ...] | None = None,
         report: StartReport = SILENT,
         check_home: Callable[[], None] = lambda: None,  # raises HomeReplaced
+        note: Callable[..., None] = lambda **facts: None,  # shows facts to the commands of this home
     ) -> None:
         self._context = context
         self._check_home = check_home
-        self._report = report
+        self._report, self._note = report, note
+        self._logins = LoginWatch(os.environ)
+        self._no_login: list[NoLogin] | None = None
         self._runners: dict[str, Runner] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
@@ -305,7 +310,24 @@ class Supervisor:
         messages = store.messages.find(state=Delivery.QUEUED) if ids else []
         held = store.tasks.find(Filter(ids=ids), sort="id") if ids else []
         seen = store.hosts.glance(context.owner, PAUSED)
+        if self._look_for_logins(seen):
+            seen = store.hosts.glance(context.owner, PAUSED)
         return messages, held, self._watch.look(seen, self._presence.look(seen.host, len(ids)))
+
+    def _look_for_logins(self, seen: QueueSnapshot) -> bool:
+        """Unpark accounts whose login has appeared, and note the logins that are missing. Return True if any was."""
+        context, accounts = self._context, self._context.store.ports.accounts
+        found = self._logins.appeared(context.settings, seen.accounts, context.now())
+        for each in found:
+            accounts.park(each.coder, each.name, until=None, reason="")
+            accounts.note_strikes(each.coder, each.name, strikes=0)
+            log.info("login appeared, account unparked: %s %s", each.coder, each.name)
+        default = context.coder or context.settings.coder
+        missing = self._logins.missing(context.settings, {default, *seen.coders} - {""}, seen.accounts)
+        if missing is not None and missing != self._no_login:
+            self._no_login = missing
+            self._note(no_login=[list(each) for each in missing])
+        return bool(found)
 
     def _running(self) -> list[tuple[str, str]]:
         default = self._context.coder or self._context.settings.coder

@@ -109,10 +109,15 @@ def test_coder_at_its_limit_is_named_and_others_continue() -> None:
     assert coders_of(claims(room, *tasks(2), *tasks(2, coder="codex"))) == ["-", "-"]
 
 
+def test_only_slot_is_named_as_such_when_it_is_taken() -> None:
+    room = admit(settings(max_concurrent=1), situation(running={("codex", "headless"): 1}))
+    assert room.reasons == ["the only slot for headless agents is in use"]
+
+
 def test_parked_account_closes_only_its_own_lane() -> None:
     parked = Account(coder="claude", parked_until=NOON + HOUR, parked_reason="5-hour limit")
     room = admit(settings(), situation(accounts=[parked]))
-    assert room.reasons == ["claude is parked until 2026-03-01 13:00:00: 5-hour limit"]
+    assert room.reasons == ["claude is parked until 2026-03-01 13:00:00 UTC: 5-hour limit"]
     assert coders_of(claims(room, *tasks(2), *tasks(1, coder="claude"), *tasks(2, coder="codex"))) == ["codex"] * 2
 
 

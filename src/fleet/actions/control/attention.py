@@ -12,35 +12,33 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions.control.hosts import is_served
 from fleet.actions.control.other_hosts import here
-from fleet.actions.control.outlook import passed_over
-from fleet.actions.control.supervisor import why_stopped
+from fleet.actions.control.outlook import missing_logins_here, passed_over, unserved, waiting_coders, waits_for_trust
 from fleet.actions.tasks.questions import options_in
 from fleet.actions.tasks.screens import shown_dialogs
 from fleet.actions.worktrees.listing import AgentRow, rows_of
 from fleet.actions.worktrees.strays import fact, strays
-from fleet.agents.lock import is_locked
-from fleet.core.accounts import account_slots, is_parked, is_slowed
+from fleet.core.accounts import account_slots, is_parked, is_slowed, needs_login
 from fleet.core.clock import EPOCH
 from fleet.core.errors import FleetError
 from fleet.core.filter import READY, Filter
-from fleet.core.run import limit_reason
-from fleet.core.task import FANOUT, MERGE, NOT_TRUSTED, PICK, TRUST_CHANGED, Status
+from fleet.core.run import Account
+from fleet.core.task import FANOUT, MERGE, PICK, Status
 from fleet.core.task_status import QUESTION, ResultWord, TaskPhase, is_asked
 from fleet.git.repository import Repository
 from fleet.git.view import BRANCHES, View
 from fleet.git.worktree_records import head_of
-from fleet.supervisor.host import owner_of, settings_here
+from fleet.supervisor.host import default_coder, settings_here
 from fleet.supervisor.lock import holder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
     from typing import Any
 
     from fleet.actions.tasks.names import NameScope
     from fleet.actions.tasks.screens import Shown
     from fleet.assembly import Fleet
-    from fleet.core.run import Account, Question, Run
+    from fleet.core.run import Question, Run
     from fleet.core.task import Task
 
 
@@ -67,12 +65,8 @@ NEEDING = Filter(statuses=(Status.BLOCKED, Status.IN_PROGRESS, Status.HOOKED), s
 UNFINISHED = Filter(statuses=(Status.OPEN, Status.DEFERRED, Status.IN_PROGRESS, Status.HOOKED))
 MOST_TASKS = 1000
 MOST_NAMES = 3
-#: Beginning of the reason of an account that is parked because its coder is not logged in.
-NO_LOGIN = limit_reason("auth")
 #: Characters of a dialog's text that are shown.
 LONGEST_GIST = 240
-#: Phrases in the reason of a task whose project or directory is not trusted yet.
-NO_TRUST = (NOT_TRUSTED, TRUST_CHANGED)
 
 
 class AttentionItem(NamedTuple):
@@ -141,17 +135,15 @@ def look(fleet: Fleet, *, since: datetime | None = None) -> Picture:
         others = {*spaces, *live, *recent, *(each.task_id for each in questions)} - {task.id for task in found}
         found += store.tasks.find(Filter(ids=tuple(others)), sort="id") if others else []
         rows = {row.task.id: row for row in rows_of(fleet, found, live, spaces, questions)}
-        lost = set() if served else _lost(fleet, live.values())
-        rows = {key: row._replace(is_lost=key in lost) for key, row in rows.items()}
         login, parked = _unusable(fleet, list(live.values()), now)
-        unserved = _unserved(fleet, rows, served=served)
+        waits = _unserved(fleet, rows, list(live.values()), served=served)
         fanned = {row.task.batch for row in rows.values() if row.task.origin == FANOUT and _is_mergeable(row)}
         going = frozenset(batch for batch in fanned if store.tasks.count(UNFINISHED.replace(batch=batch))[""])
     landed = _landed(fleet, [row for row in rows.values() if _is_mergeable(row)])
     unlisted = {each.task_id: fact(each) for each in strays(fleet)} if note is None else {}
     asking = [(row.task, row.run) for row in rows.values() if row.is_live and row.run is not None and not row.is_lost]
     dialogs = {each.task.id: each for each in shown_dialogs(fleet, asking)}
-    return Picture(now, rows, questions, recent, unserved, login, parked, going, landed, unlisted, dialogs)
+    return Picture(now, rows, questions, recent, waits, login, parked, going, landed, unlisted, dialogs)
 
 
 def rank_items(seen: Picture, scope: NameScope) -> list[AttentionItem]:
@@ -228,7 +220,7 @@ def _of_task(row: AgentRow, spelled: Names, shown: Shown | None) -> Iterator[Att
         return
     name, since = spelled.spell(task), (run and run.ended_at) or task.updated_at
     retry = f"fleet retry {name}"
-    if any(words in task.reason for words in NO_TRUST):
+    if waits_for_trust(task.reason):
         trust = f"fleet trust {shlex.quote(task.repo or task.cwd or '.')}"
         yield AttentionItem(AttentionKind.UNTRUSTED, row.name, task.title, task.reason, since, (trust, retry), key)
     elif derived.result == ResultWord.BLOCKED:
@@ -322,46 +314,29 @@ def _are_rivals(one: Task, other: Task) -> bool:
     return bool(one.batch) and one.batch == other.batch and one.origin == other.origin == FANOUT
 
 
-def _lost(fleet: Fleet, live: Iterable[Run]) -> set[str]:
-    """Return the tasks whose runs are recorded as live but whose processes are gone."""
-    own = owner_of(fleet.home, settings_here(fleet.home)) if fleet.store.is_shared else None
-    ours = [run for run in live if own in (None, run.owner)]
-    return {run.task_id for run in ours if not is_locked(fleet.home.run(run.task_id, run.number))}
-
-
-def _unserved(fleet: Fleet, rows: Mapping[str, AgentRow], *, served: bool) -> str:
+def _unserved(fleet: Fleet, rows: Mapping[str, AgentRow], live: Sequence[Run], *, served: bool) -> str:
     """Return a description of the work that waits for a supervisor, or an empty string."""
     if fleet.store.was_moved():
         return ""
     if served:
         others = passed_over(fleet)
         return f"the supervisor runs only tasks of `fleet create`: {_some(others, 'task')} waiting" if others else ""
-    live = [row for row in rows.values() if row.is_live]
-    lost = sum(row.is_lost for row in live)
     claimed = sum(row.task.is_supervised and not row.is_live for row in rows.values())
-    counts = (
-        (lost, "agent", "gone"),
-        (len(live) - lost, "agent", "unwatched"),
-        (fleet.store.tasks.count(READY)[""] + claimed, "task", "waiting"),
-    )
-    parts = [f"{_some(count, noun)} {word}" for count, noun, word in counts if count]
-    return f"{why_stopped(fleet.home) or 'no supervisor is running'}: {', '.join(parts)}" if parts else ""
+    return unserved(fleet, live, fleet.store.tasks.count(READY)[""] + claimed)
 
 
 def _unusable(fleet: Fleet, live: Sequence[Run], now: datetime) -> tuple[list[Account], list[Account]]:
     """Return the accounts that need a login, and the parked accounts that tasks of their coder wait for."""
-    known = fleet.store.accounts.all()
-    parked = [each for each in known if is_parked(each, now)]
-    if not parked:
+    if not fleet.store.claims.waiting_coders():
         return [], []
-    settings = settings_here(fleet.home)
-    waiting = {name or settings.coder for name in fleet.store.claims.waiting_coders()}
+    known, settings = fleet.store.accounts.all(), settings_here(fleet.home)
+    waiting = waiting_coders(fleet, default_coder(fleet.home, settings))
     busy = Counter((run.coder, run.account) for run in live)
-    login, rest = [], []
-    for each in parked:
-        if each.coder not in waiting:
-            continue
-        if each.parked_reason.startswith(NO_LOGIN):
+    missing = missing_logins_here(fleet, settings, waiting)
+    login = [Account(coder=each.coder, name=each.account, parked_reason=each.why) for each in missing]
+    rest = []
+    for each in (account for account in known if account.coder in waiting and is_parked(account, now)):
+        if needs_login(each):
             login.append(each)
         elif not is_slowed(each, settings.limits):
             slots = account_slots(settings, each.coder, known, busy, now)

@@ -17,18 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleet import coders as registry
 from fleet.core.errors import FleetError
-from fleet.settings import (
-    accounts_for,
-    coder_settings,
-    config_folder,
-    described_coders,
-    env_for,
-    load,
-    permissions_for,
-    program_for,
-)
+from fleet.settings import coder_settings, described_coders, load, permissions_for, program_for
+from fleet.supervisor.logins import logins
 from fleet.supervisor.run.briefing import did_resume
-from fleet.supervisor.run.environment import ALLOWED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -38,7 +29,7 @@ if TYPE_CHECKING:
     from fleet.coders.base import Coder
     from fleet.core.run import Run
     from fleet.settings import Settings
-    from fleet.settings.sections import AccountSettings
+    from fleet.supervisor.logins import Login
 
 
 ANSWER_SECONDS = 10.0
@@ -122,20 +113,6 @@ def _said(program: subprocess.Popen[bytes], deadline: float) -> bytes:
 #: Limits of the search for a coder's last run: the number of pages read, and the runs in each.
 MOST_PARTS, PART = 3, 200
 MOST_SIGNS = 6  # login signs shown in a warning
-#: Placeholder for a secret that a command would print. Only its presence matters here.
-TOLD = "told by a command"
-
-
-class Login(NamedTuple):
-    """The login state, judged by its first sign: the name of a variable or file, never a value."""
-
-    account: str  # empty: the user's own login
-    signs: tuple[str, ...]  # empty: no login is needed, or none can be detected
-    seen: str
-
-    @property
-    def is_missing(self) -> bool:
-        return bool(self.signs) and not self.seen
 
 
 class CoderStatus(NamedTuple):
@@ -233,13 +210,6 @@ def first_request(fleet: Fleet, coder: str) -> int | None:
     return _first(max(found, key=lambda run: run.started_at)) if found else None
 
 
-def login(coder: Coder, env: Mapping[str, str], account: str = "") -> Login:
-    """Return the login state of an agent with this environment."""
-    signs = coder.login_signs(env)
-    seen = (sign for sign in signs if (os.path.exists(sign) if sign.startswith("/") else env.get(sign)))  # noqa: PTH110
-    return Login(account, signs, next(seen, ""))
-
-
 def _standing(settings: Settings, name: str, env: Mapping[str, str]) -> CoderStatus:
     said = coder_settings(settings, name).permissions or settings.permissions
     row = CoderStatus(
@@ -267,29 +237,8 @@ def _standing(settings: Settings, name: str, env: Mapping[str, str]) -> CoderSta
         coder=coder,
         program=program,
         path=os.path.abspath(path) if path else "",  # noqa: PTH100 - paths of programs are strings
-        logins=tuple(_logins(settings, coder, env)),
+        logins=tuple(logins(settings, coder, env)),
     )
-
-
-def _logins(settings: Settings, coder: Coder, env: Mapping[str, str]) -> Iterator[Login]:
-    accounts = accounts_for(settings, coder.name)
-    for account in accounts:
-        yield login(coder, _agents_env(settings, coder, env, account), account.name)
-    if not accounts:
-        yield login(coder, _agents_env(settings, coder, env, None))
-
-
-def _agents_env(
-    settings: Settings, coder: Coder, env: Mapping[str, str], account: AccountSettings | None
-) -> dict[str, str]:
-    """Return the part of an agent's environment that can contain a login."""
-    globs = (*ALLOWED, *coder.reads_env, *settings.agent.pass_env)
-    found = {name: value for name, value in env.items() if any(fnmatchcase(name, glob) for glob in globs)}
-    found |= env_for(settings, coder.name)
-    if account is not None:
-        found |= coder.config_env(config_folder(account)) if account.config_dir else {}
-        found |= {**account.env, **dict.fromkeys(account.secrets, TOLD)}
-    return found
 
 
 def _first(run: Run) -> int | None:

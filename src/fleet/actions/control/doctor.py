@@ -9,19 +9,22 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions.control.hosts import is_served
+from fleet.actions.control.outlook import PAUSE, given_back, missing_logins_here, outlook
 from fleet.actions.control.settings import validate
 from fleet.actions.control.supervisor import why_stopped
+from fleet.actions.worktrees.listing import lost_runs
 from fleet.actions.worktrees.repair import gone_repositories
 from fleet.actions.worktrees.strays import fact, remedy, strays
 from fleet.assembly import open_fleet, open_launcher, require, terminal_version
-from fleet.core.errors import FleetError, HomeRefused, QueueMoved
-from fleet.core.filter import READY, Filter
+from fleet.core.errors import FleetError, HomeRefused
+from fleet.core.filter import Filter
 from fleet.core.task import Status
 from fleet.git.repository import RepositoryGone
 from fleet.home import quoted, refuse_file_system
 from fleet.settings import load, price_table
 from fleet.supervisor.admission_inputs import NOT_INSTALLED, free_disk_mb, free_memory_mb, unusable
 from fleet.supervisor.give_back import waiting
+from fleet.supervisor.host import default_coder
 from fleet.supervisor.lock import PAUSED, holder, left_by
 from fleet.supervisor.room import lack_of_room
 
@@ -37,6 +40,7 @@ Found = tuple[str, str, str, str]
 START = "run `fleet run start` to start one"
 SETTLING = timedelta(seconds=30)  # a newly claimed task has no run yet
 SHOWN = 5
+PASSES = "wait: fleet starts them on its own; `fleet tasks` shows what runs"
 INSTALL = "install it, or set its path: `fleet config set coders.NAME.program=/path/to/it`"
 WEAK = "weak"  # as reported by the launcher port
 
@@ -93,7 +97,8 @@ def tasks(fleet: Fleet) -> Iterator[Found]:
     supervised = holder(fleet.home) is not None or is_served(fleet)
     held = fleet.store.tasks.find(Filter(statuses=(Status.IN_PROGRESS,)), sort="id")
     expired = [task.id for task in held if task.claim_expires_at is not None and task.claim_expires_at < now]
-    live = {run.task_id for run in fleet.store.runs.live()}
+    runs = fleet.store.runs.live()
+    live, lost = {run.task_id for run in runs}, set() if supervised else lost_runs(fleet, runs)
     idle = [task.id for task in held if task.is_supervised and task.id not in live | set(expired)]
     idle = [key for key in idle if now - fleet.store.tasks.get(key).updated_at > SETTLING]
     back = "wait: a running supervisor returns them to the queue" + ("" if supervised else f"; {START}")
@@ -102,23 +107,27 @@ def tasks(fleet: Fleet) -> Iterator[Found]:
     if idle:
         yield "claims", "wrong", f"in progress without a live run: {_some(idle)}", back
     if not expired and not idle:
-        yield "claims", "ok", f"{len(held)} tasks in progress, {len(live)} agents running", ""
+        yield "claims", "ok", f"{len(held)} tasks in progress, {len(live) - len(lost)} agents running", ""
+    if lost:
+        gone = f"recorded as running, but their processes are gone: {_some(sorted(lost))}"
+        yield "agents", "wrong", gone, START
     for stray in strays(fleet):
         yield "agents", "wrong", fact(stray), f"{remedy(fleet)}"
     for place, number in gone_repositories(fleet).items():
         error = RepositoryGone(place)
         yield "repository", "wrong", f"{error}; {number} tasks need it", error.hint
     yield from _given_back(fleet)
-    ready = fleet.store.tasks.count(READY)[""]
-    if fleet.store.was_moved():
-        moved = QueueMoved()
-        yield "queue", "wrong", str(moved), moved.hint
-    elif ready and not supervised:
-        yield "queue", "wrong", f"{ready} ready, but no supervisor is running", START
-    elif PAUSED in fleet.store.config.all():
-        yield "queue", "warning", f"paused since {fleet.store.config.all()[PAUSED]}", "run `fleet resume` to continue"
-    else:
-        yield "queue", "ok", f"{ready} ready", ""
+    ahead = outlook(fleet)
+    causes = [each for each in ahead.causes if each not in given_back(fleet)]
+    since = fleet.store.config.all().get(PAUSED)
+    if since and PAUSE not in causes:
+        causes.append(PAUSE)
+    for cause in causes:
+        text = f"{cause.text} since {since}" if cause == PAUSE else cause.text
+        told = text if cause.is_partial else f"{ahead.ready} ready; {text}"
+        yield "queue", "wrong" if cause.is_fault else "warning", told, cause.remedy or PASSES
+    if not causes:
+        yield "queue", "ok", f"{ahead.ready} ready", ""
 
 
 def _given_back(fleet: Fleet) -> Iterator[Found]:
@@ -264,14 +273,22 @@ def _coders(home: Home) -> Iterator[Check]:
     settings: Settings = load(home, env={}, lenient=True)
     with open_fleet(home) as fleet:
         waiting = {name for name in fleet.store.claims.waiting_coders() if name}
-    for name in sorted({settings.coder, *settings.coders, *waiting}):
+        default = default_coder(home, settings)
+        no_login = {
+            name: missing_logins_here(fleet, settings, [name])
+            for name in {default, *waiting}
+            if not unusable(name, settings, home)
+        }
+    for name in sorted({default, *settings.coders, *waiting}):
         fault = unusable(name, settings, home)
-        needed = name == settings.coder or name in waiting
+        needed = name == default or name in waiting
         if not fault:
             yield Check("coder", OK, name)
         else:
             remedy = "install it, or choose another coder with `fleet config set coder=…`; its tasks wait until then"
             yield Check("coder", WRONG if needed else WARNING, fault, remedy)
+        for each in no_login.get(name, ()):
+            yield Check("login", WRONG, each.why, f"log in with {name}; its tasks cannot run until then")
 
 
 def _prices() -> Iterator[Check]:

@@ -142,7 +142,7 @@ async def _serve(
     for warning in WARNINGS.values():
         log.warning("%s", warning)
     WARNINGS.clear()  # reported
-    supervisor = Supervisor(context, origins=origins, report=report, check_home=single.confirm)
+    supervisor = Supervisor(context, origins=origins, report=report, check_home=single.confirm, note=single.add)
     gc.freeze()  # existing objects stay, so later collections need not examine them
     gc.set_threshold(*GARBAGE)
     loop = asyncio.get_running_loop()

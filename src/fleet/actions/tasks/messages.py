@@ -109,8 +109,8 @@ def prompt(
 ) -> MessageStatus:
     """Store a message for a task's agent and have it delivered. Reopen a blocked task that has no open question.
 
-    Raises TaskNotFound, UsageError, BadInput, IllegalMove if the task is closed, and StoppedBefore if the task was stopped
-    and `revive` is not set.
+    Raises TaskNotFound, UsageError, BadInput, IllegalMove if the task is closed, and StoppedBefore if the task was
+    stopped and `revive` is not set.
     """
     refuse_agents(caller, "tell other agents what to do")
     text, key = checked(text), find_task(fleet, name, scope=scope)

@@ -14,6 +14,7 @@ from fleet.core.finding import Finding
 from fleet.core.run import Delivery, Ending, Outcome
 from fleet.core.task import INTERACTIVE
 from fleet.git.repository import NotOwned, RepositoryGone
+from fleet.supervisor.logins import NotLoggedIn
 from fleet.supervisor.room import ROOM_SECONDS, is_no_room
 from fleet.supervisor.run import lost_claim, settle, stage
 from fleet.supervisor.run import start as starting
@@ -416,7 +417,7 @@ class Runner:
             await settle.settle_unstarted(self._context, self.claim, outcome)
         elif isinstance(error, RetryLater):
             await settle.give_back(self._context, self.claim, str(error), error.seconds)
-        elif isinstance(error, SecretRefused | starting.NotLoggedIn):
+        elif isinstance(error, SecretRefused | NotLoggedIn):
             outcome = Outcome(ending=Ending.NOT_LOGGED_IN, reason=str(error), limit="auth")
             await settle.settle_unstarted(self._context, self.claim, outcome)
         else:

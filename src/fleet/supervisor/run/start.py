@@ -45,6 +45,7 @@ from fleet.supervisor.agent_launchers import HEADLESS, TMUX
 from fleet.supervisor.answers import ASKED_BEFORE, take_answers
 from fleet.supervisor.coder_files import left_by, patterns_of, told, trusted_in, untrusted_files
 from fleet.supervisor.hand_edits import take_edits
+from fleet.supervisor.logins import check_login
 from fleet.supervisor.run.briefing import gather_inputs, keep_prompt, mark_carried, session_to_resume
 from fleet.supervisor.run.costs import left_of, why_no_price
 from fleet.supervisor.run.environment import RunPlace, agent_environment, agent_path
@@ -66,8 +67,6 @@ from fleet.supervisor.task_folder import TaskFolder, folder_of, home_of
 from fleet.supervisor.trust import NO, WORKTREES, YES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from fleet.agents.base import Agent
     from fleet.coders.base import Coder, Command
     from fleet.core.run import Message, Question
@@ -88,10 +87,6 @@ log = logging.getLogger(__name__)
 NO_PROGRAM_SECONDS, NO_SLOT_SECONDS = 1.0, 5.0
 #: How long a task waits before it checks again that its directory is free.
 EXCLUSIVE_SECONDS = 2.0
-
-
-class NotLoggedIn(FleetError):
-    """A coder that cannot work until a user logs in."""
 
 
 class StillLives(FleetError):
@@ -346,22 +341,6 @@ async def adopted(context: Context, claim: Claim, run: Run, agent: Agent | None)
     context.busy[run.coder, run.account] += 1
     context.places[run.workspace] += 1
     return Live(context, run, RunTerms(claim.task, coder, settings, env, workspace), folder, agent)
-
-
-def check_login(coder: Coder, env: Mapping[str, str]) -> None:
-    """Raise NotLoggedIn if it is certain: no variable is set, and even the folder of a login is missing.
-
-    A login may also be in a keyring or in settings that only the coder can read. In that case the folder exists, and
-    the coder itself decides.
-    """
-    signs = coder.login_signs(env)
-    files = [sign for sign in signs if "/" in sign]
-    told = any(env.get(sign) for sign in signs if "/" not in sign)
-    if signs and not told and not any(os.path.isdir(os.path.dirname(file)) for file in files):  # noqa: PTH112, PTH120
-        raise NotLoggedIn(
-            f"{coder.name} is not logged in: none of {', '.join(signs[:4])} exists",
-            hint=f"log in with {coder.program or coder.name}, then run `fleet accounts unpark {coder.name}`",
-        )
 
 
 def redactor_for(env: dict[str, str]) -> Redactor:
