@@ -217,12 +217,17 @@ class TaskFolder:
         text = json.dumps(told, indent=2, ensure_ascii=False) + "\n"
         AgentFiles(self._tasks, self.task_id, "runs", str(run)).write(RECEIPT, text.encode("utf-8", "replace"))
 
-    def append_events(self, events: Iterable[Event], at: datetime, redactor: Redactor | None = None) -> None:
-        """Append events to events.jsonl. Writing many at once cuts the cost for a busy agent to a third."""
+    def append_events(
+        self, events: Iterable[Event], at: datetime, redactor: Redactor | None = None, *, run: int | None = None
+    ) -> None:
+        """Append events to events.jsonl, with the number of their run.
+
+        Writing many at once cuts the cost for a busy agent to a third.
+        """
         redact = (redactor or self._redactor).redact
         data = bytearray()
         for event in events:
-            data += _json_line(redact(event_line(event, at)))
+            data += _json_line(redact(event_line(event, at)) | ({"run": run} if run else {}))
             if len(data) > MIB:
                 self._own.append_log(EVENTS, bytes(data), LOG_CAP)
                 data.clear()

@@ -120,7 +120,7 @@ def test_events_have_the_documented_form(folder: TaskFolder) -> None:
     folder.append_events([Event(kind=Kind.TOOL_USE, tool="bash", tool_id="t", data={"cmd": ["ls"]})], NOON)
     folder.append_events([Event(kind=Kind.USAGE, usage=Usage(input=1, cache_read=3), context=9, cost_usd=0.0)], NOON)
     folder.append_events([Event(kind=Kind.LIMIT, limit=Limit(kind="rate", resets_at=NOON))], NOON)
-    folder.append_events([Event(kind=Kind.RESULT, ok=False)], NOON)
+    folder.append_events([Event(kind=Kind.RESULT, ok=False)], NOON, run=2)
     written = lines(folder, "events.jsonl")
     kinds = ["session_started", "assistant_text", "tool_use", "usage", "rate_limit", "session_ended"]
     assert [line["kind"] for line in written] == kinds
@@ -131,7 +131,7 @@ def test_events_have_the_documented_form(folder: TaskFolder) -> None:
     assert written[3]["usage"]["cache_read_input_tokens"] == 3
     assert (written[3]["context"], written[3]["cost_usd"]) == (9, 0.0)
     assert written[4]["rate_info"] == {"usage_pct": None, "resets_at": NOON.isoformat(), "status": "rate"}
-    assert written[5]["ok"] is False
+    assert (written[5]["ok"], written[5]["run"]) == (False, 2)
 
 
 def test_event_is_written_without_the_secrets_of_its_run(folder: TaskFolder) -> None:

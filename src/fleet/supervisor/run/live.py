@@ -329,7 +329,7 @@ class Live:
         self._signs.folded(self.run, self._context.steady())
         self.delivered += [event.text for event in events if event.kind == Kind.DELIVERED]
         try:
-            self.folder.append_events(events, now)
+            self.folder.append_events(events, now, run=self.run.number)
         except OSError as error:  # a full disk costs the readable copy, not the run
             log.warning("events of %s not written: %s", self.run.id, error)
 
