@@ -5,6 +5,7 @@ import select
 import sys
 import time
 from difflib import SequenceMatcher
+from shutil import get_terminal_size
 
 import click
 
@@ -98,10 +99,12 @@ def diff(name: str, stat: bool, names: bool) -> None:
         text = views.difference(fleet, key, stat=stat, names=names)
     if not text:
         click.echo("no changes", err=True)
-    elif sys.stdout.isatty():
-        click.echo_via_pager(_coloured(text))
-    else:
+    elif not sys.stdout.isatty():
         click.echo(safe(text), nl=False)
+    elif text.count("\n") < get_terminal_size().lines:
+        click.echo(_coloured(text))
+    else:
+        click.echo_via_pager(_coloured(text))
 
 
 def _lines(fleet: Fleet, found: AgentView, count: int) -> tuple[list[str], str]:
