@@ -120,3 +120,5 @@ def test_watched_table_is_updated_until_ctrl_c(home: Terminals, command: str) ->
     screen.wait_for("second")
     screen.press(b"\x03")
     assert screen.end() == 130
+    assert screen.seen.count(b"\x1b[?1049h") == screen.seen.count(b"\x1b[?1049l") == 1
+    assert command == "tasks" or b" tokens \xc2\xb7 " in screen.seen

@@ -159,6 +159,14 @@ def test_question_is_answered_by_the_command_shown(records: Records, scene: Scen
     assert told(records)["needs_you"] == [] and scene.store.tasks.get(key).status == Status.OPEN
 
 
+def test_list_of_all_projects_names_the_project_of_each_agent(records: Records, scene: Scene) -> None:
+    scene.serve()
+    scene.begin("a", {"repo": "/src/parser"})
+    heads, row = records.fleet.ok("list", "--all-projects").splitlines()
+    assert heads.split()[2] == "Project" and row.split()[2] == "parser"
+    assert "Project" not in records.fleet.ok("list", cwd=records.fleet.user)
+
+
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_narrow_list_omits_columns_and_cuts_no_name_or_result(width: int, records: Records, scene: Scene) -> None:
     a_morning(scene)

@@ -1,6 +1,7 @@
 """`fleet list`: the agents that have their own branch."""
 
 import time
+from collections.abc import Sequence
 from itertools import groupby
 
 from fleet.actions.worktrees.listing import AgentRow, rows
@@ -10,21 +11,29 @@ from fleet.cli import lazy_click as click
 from fleet.cli import person, tables
 from fleet.cli.bd.text import clean
 from fleet.cli.errors import heed_reader
-from fleet.cli.tables import NOTHING, cost, count, duration
+from fleet.cli.tables import NOTHING, StyledText, cost, count, duration
 from fleet.core.jsontext import encode_printable
+from fleet.core.run import COMPUTED, UNKNOWN
 from fleet.core.task_status import TaskPhase
 from fleet.home import find
 
 HEADS = (
-    *("Branch", "Task", "Status", "Title", "Agent", "CPU", "Memory", "Runtime", "Tokens", "Cost", "Diff"),
+    *("Branch", "Task", "Project", "Status", "Title", "Agent", "CPU", "Memory", "Runtime", "Tokens", "Cost", "Diff"),
     "Batch",
 )
 #: Columns that a narrow screen omits, the least important first.
-DROP = ("Batch", "Memory", "CPU", "Tokens", "Agent", "Runtime", "Diff", "Title")
+DROP = ("Batch", "Project", "Memory", "CPU", "Tokens", "Agent", "Runtime", "Diff", "Title")
 #: An agent that has not read its prompt for this long may be waiting at its terminal.
 SLOW_START_SECONDS = 20
 #: Marks a branch that collides with another.
 MARK = "!"
+COLORS = {
+    TaskPhase.WORKING: "green",
+    TaskPhase.FINISHED: "green",
+    TaskPhase.WAITING: "yellow",
+    TaskPhase.IDLE: "yellow",
+    TaskPhase.FAILED: "red",
+}
 RIGHT = ("CPU", "Memory", "Runtime", "Tokens", "Cost", "Diff")
 
 
@@ -55,23 +64,21 @@ def list_agents(
 
             for line in repair_all(fleet, scope, caller=person.caller(fleet)) or ["nothing to repair"]:
                 click.echo(clean(line), err=True)
-        while True:
-            found, unlisted = rows(fleet, scope, names, everything=everything), strays_unwatched(fleet)
-            if watch and not form["as_json"]:
-                from click import clear  # seldom watched
-
-                clear()
-            _print(found, compact=watch, **form)
-            for line in [] if repair else unlisted:  # a repair has reported them
-                click.echo(clean(line), err=True)
-            if not watch:
-                return
-            heed_reader()
-            time.sleep(1)
+        with tables.live_view(watch and not form["as_json"]) as begin_frame:
+            while True:
+                found, unlisted = rows(fleet, scope, names, everything=everything), strays_unwatched(fleet)
+                begin_frame()
+                _print(found, compact=watch, projects=all_projects, **form)
+                for line in [] if repair else unlisted:  # a repair has reported them
+                    click.echo(clean(line), err=True)
+                if not watch:
+                    return
+                heed_reader()
+                time.sleep(1)
 
 
-def _print(found: list[AgentRow], *, grouped: bool, as_json: bool, wide: bool, compact: bool) -> None:
-    drop = () if wide else DROP
+def _print(found: list[AgentRow], *, grouped: bool, as_json: bool, wide: bool, compact: bool, projects: bool) -> None:
+    drop, omitted = () if wide else DROP, () if projects else ("Project",)
     if as_json:
         click.echo(encode_printable([row.view() for row in found], None if compact else 2))
     elif not found:
@@ -81,11 +88,12 @@ def _print(found: list[AgentRow], *, grouped: bool, as_json: bool, wide: bool, c
         for batch, group in groupby(by_batch, key=lambda row: row.task.batch):
             members = list(group)
             click.echo(f"{batch or 'no batch'}: {_counted(members)}")
-            cells = [_cells(row)[:-1] for row in members]
-            tables.show(HEADS[:-1], cells, right=RIGHT, cut=["Title"], drop=drop[1:])
+            _show(members, drop, ("Batch", *omitted))
             click.echo()
     else:
-        tables.show(HEADS, [_cells(row) for row in found], right=RIGHT, cut=["Title"], drop=drop)
+        _show(found, drop, omitted)
+    if compact and found and not as_json:
+        click.echo(_totals(found))
     for row in [] if as_json else found:
         if row.status == TaskPhase.QUEUED and row.task.reason:
             click.echo(f"{row.task.branch} waits: {clean(row.task.reason)}")
@@ -98,12 +106,31 @@ def _print(found: list[AgentRow], *, grouped: bool, as_json: bool, wide: bool, c
         click.echo(f"{MARK} collides with another branch: `fleet conflicts` shows the branches and files")
 
 
+def _show(found: list[AgentRow], drop: Sequence[str], omitted: Sequence[str]) -> None:
+    """Print the table without the omitted columns."""
+    at = [number for number, head in enumerate(HEADS) if head not in omitted]
+    cells = [[row[number] for number in at] for row in map(_cells, found)]
+    drop = [head for head in drop if head not in omitted]
+    tables.show([HEADS[number] for number in at], cells, right=RIGHT, cut=["Title"], drop=drop)
+
+
+def _totals(found: list[AgentRow]) -> str:
+    """Return the counts, the tokens and the cost of these agents, and the time of this look."""
+    spent = [row.spent for row in found if row.spent]
+    costs = [each.cost_usd for each in spent if each.cost_usd is not None]
+    bases = {each.cost_basis for each in spent}
+    basis = next((each for each in (UNKNOWN, COMPUTED) if each in bases), "")
+    total = cost(sum(costs) if costs else None, basis)
+    now = found[0].now.astimezone()
+    return f"{_counted(found)} · {count(sum(each.tokens for each in spent))} tokens · {total} · as of {now:%H:%M:%S}"
+
+
 def _counted(found: list[AgentRow]) -> str:
     words = [row.derived.result for row in found]
     return ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
 
 
-def _cells(row: AgentRow) -> tuple[str, ...]:
+def _cells(row: AgentRow) -> tuple[str | StyledText, ...]:
     run, spent, live = row.run, row.spent, row.run if row.is_live else None
     size = NOTHING
     if run is not None and run.diff_files is not None:
@@ -112,7 +139,8 @@ def _cells(row: AgentRow) -> tuple[str, ...]:
     return (
         row.task.branch,
         row.task.id,
-        row.derived.result,
+        row.task.repo.rpartition("/")[2] or NOTHING,
+        StyledText(row.derived.result, COLORS.get(row.status)),
         row.task.title,
         (run.coder if run else row.task.coder) or NOTHING,
         NOTHING if live is None or live.cpu_pct is None else f"{live.cpu_pct:.0f}%",

@@ -35,23 +35,23 @@ def tasks(watch: bool, limit: int, wide: bool, as_json: bool) -> None:
 
     Values set by the task are bold; values inherited from settings are dim.
     """
-    while True:
-        with open_fleet(find()) as fleet:
-            rows, ahead, unlisted = running(fleet), outlook(fleet), strays_unwatched(fleet)
-        if as_json:
-            click.echo(encode_printable([row.view() for row in _first(rows, limit)], None if watch else 2))
-            remarks = [clean(line) for line in unlisted]
-        else:
-            if watch:
-                click.clear()
-            _print(_first(rows, limit), wide=wide)
-            remarks = _remarks(rows, ahead, limit, unlisted)
-        if remarks:
-            click.echo("\n".join(remarks), err=True)
-        if not watch:
-            return
-        heed_reader()
-        time.sleep(1)
+    with tables.live_view(watch and not as_json) as begin_frame:
+        while True:
+            with open_fleet(find()) as fleet:
+                rows, ahead, unlisted = running(fleet), outlook(fleet), strays_unwatched(fleet)
+            if as_json:
+                click.echo(encode_printable([row.view() for row in _first(rows, limit)], None if watch else 2))
+                remarks = [clean(line) for line in unlisted]
+            else:
+                begin_frame()
+                _print(_first(rows, limit), wide=wide)
+                remarks = _remarks(rows, ahead, limit, unlisted)
+            if remarks:
+                click.echo("\n".join(remarks), err=True)
+            if not watch:
+                return
+            heed_reader()
+            time.sleep(1)
 
 
 def _print(rows: list[RunningAgent], *, wide: bool) -> None:

@@ -3,7 +3,8 @@
 import os
 import sys
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from itertools import zip_longest
 from typing import NamedTuple
@@ -14,6 +15,8 @@ from fleet.core.run import COMPUTED, UNKNOWN
 
 GAP = "  "
 INDENT = "    "  # of a line below a row
+#: Open and leave the alternate screen without a cursor, and begin a frame on it.
+ENTER, BEGIN, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[H\x1b[2J", "\x1b[?25h\x1b[?1049l"
 LEAST = 6  # minimum width of a column that shrinks
 LEAST_FLEXIBLE = 16  # minimum width of such a column while others can still be left out
 
@@ -136,6 +139,17 @@ def screen() -> int:
     from shutil import get_terminal_size
 
     return get_terminal_size().columns
+
+
+@contextmanager
+def live_view(is_on: bool) -> Iterator[Callable[[], None]]:
+    """Show the frames of a view that refreshes on the terminal's alternate screen. Yield a function that begins one."""
+    is_on = is_on and sys.stdout.isatty()
+    click.echo(ENTER if is_on else "", nl=False)
+    try:
+        yield lambda: click.echo(BEGIN if is_on else "", nl=False)
+    finally:
+        click.echo(LEAVE if is_on else "", nl=False)
 
 
 def has_color() -> bool:
