@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fleet.actions.tasks.tasks import GuardMismatch
 from fleet.cli import errors
-from fleet.cli.stopping import TIMED_OUT
+from fleet.cli.task_control import TIMED_OUT
 from fleet.core.errors import FleetError, UsageError
 from fleet.workflows.written import STAGE_KEYS, WORKFLOW_KEYS
 

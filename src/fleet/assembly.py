@@ -224,20 +224,20 @@ def fill_beads(home: Home, fleet: Fleet, name: str, stamp: str, tell: Callable[[
     Return the path of a copy of bd's earlier tasks, or "" if none was needed. Raises IllegalMove, StoreFault,
     StoreAway.
     """
-    from fleet.beads import filling, folder
+    from fleet.beads import fill, folder
 
     bd, kept = _bd(home), f"{home.beads}.before-{stamp}.jsonl"
     with folder.turn(home.beads) as file:
         bd.held = (file,)  # a bd that outlives us keeps the lock, so that the next call waits for it
         if not os.path.isdir(home.beads):  # noqa: PTH112
-            folder.make(bd, fleet.store.config.all().get(filling.PREFIX) or folder.PREFIX)
-        filling.fill(bd, fleet.store, name, keep=lambda text: atomic_write(kept, text.encode()), tell=tell)
+            folder.make(bd, fleet.store.config.all().get(fill.PREFIX) or folder.PREFIX)
+        fill.fill(bd, fleet.store, name, keep=lambda text: atomic_write(kept, text.encode()), tell=tell)
     return kept if os.path.exists(kept) else ""  # noqa: PTH110
 
 
 def leave_beads(home: Home, fleet: Fleet, name: str) -> None:
     """Check that the home's file has all tasks of bd, and record in bd whose they are. Raises StoreFault, StoreAway."""
-    from fleet.beads.filling import compare, sign
+    from fleet.beads.fill import compare, sign
 
     bd = _bd(home)
     compare(bd, fleet.store)

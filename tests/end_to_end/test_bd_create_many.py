@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleet.cli.bd.templates import check_sections
+from fleet.cli.bd.fields import check_sections
 from fleet.core.errors import BadInput
 from program import Program
 

@@ -19,9 +19,9 @@ FINISHED = ("fleet.store.transfer:seal", "before", 1)
 SEALED = ("fleet.store.transfer:let_go", "before", 1)
 LET_GO = ("fleet.actions.control.queue_move:_switch", "before", 1)
 #: Points around bd's import: before, after, and once the result was checked.
-NAMED = ("fleet.beads.filling:_import", "before", 1)
-IMPORTED = ("fleet.beads.filling:_import", "after", 1)
-FILLED = ("fleet.beads.filling:fill", "after", 1)
+NAMED = ("fleet.beads.fill:_import", "before", 1)
+IMPORTED = ("fleet.beads.fill:_import", "after", 1)
+FILLED = ("fleet.beads.fill:fill", "after", 1)
 
 UNSEALED = [
     ("sqlite", "postgresql", COPYING),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.actions.control.reading import LARGEST
+from fleet.actions.control.home_files import LARGEST
 from fleet.core.task import Verdict
 from live_runs import Records, in_background, next_line, records
 from program import Program

@@ -6,6 +6,6 @@ control/    the home, the supervisor and the machine
 merge/      merging
 proof/      proof for users
 tasks/      tasks
-workers/    workers and workflows as mcp callers create and watch them.
+workers/    workers and workflows as MCP callers create and watch them
 worktrees/  agents and their worktrees
 """

@@ -3,9 +3,9 @@
 Imports core and store. Only assembly and actions import it.
 
 connection  the connection to the home's SQLite file if bd holds the tasks
-filling     filling bd with exactly the tasks of the home's file, for a queue that moves into bd
+fill        filling bd with exactly the tasks of the home's file, for a queue that moves into bd
 folder      the `.beads` folder
-issue       conversion between tasks and bd's JSON
+format      tasks, edges and comments in bd's JSON
 mirror      synchronization of the home's SQLite file with bd, in both directions
 program     the program `bd`
 pull        updating fleet's copy of the tasks from bd's export

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from fleet.beads.issue import comments_from, edges_from, is_issue, task_from
+from fleet.beads.format import comments_from, edges_from, is_issue, task_from
 from fleet.core.errors import FleetError
 from fleet.core.filter import Filter
 from fleet.core.jsontext import decode

@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
-from fleet.beads.issue import line_of
+from fleet.beads.format import instant, line_of, metadata
 from fleet.beads.program import GUARDED, BdRefusal, objects
-from fleet.core.bd_format import instant, metadata
 from fleet.core.errors import AlreadyClaimed, ClaimLost, FleetError, StoreAway
 from fleet.core.jsontext import encode
 from fleet.core.task import Status

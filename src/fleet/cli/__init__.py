@@ -3,51 +3,44 @@
 Imports actions and everything below. Nothing imports it.
 
 accounts       `fleet accounts`
-asking         questions and notices to a user at the terminal before a command continues
-backup         `fleet backup` and `fleet restore`
 coders         `fleet coders`
 completion     `fleet completion`
 config         `fleet config`
-conflicts      `fleet conflicts`
-creating       `fleet create`, `fanout` and `multi`
+confirmation   questions and notices to a user at the terminal before a command continues
+create         `fleet create`, `fanout` and `multi`
+create_agents  the common part of `fleet create`, `fanout` and `multi`, after their command lines are parsed
 demo           `fleet demo`
-doctor         `fleet doctor`
 errors         the only place where errors become text on stderr and an exit code
 examples       the examples at the end of each command's help
 foreground     the supervisor process
-gc             `fleet gc`
 help           `fleet help` and `fleet version`
-hosts          `fleet hosts`
 init           `fleet init`
-killing        `fleet stop` and `fleet kill`
+kill           `fleet stop` and `fleet kill`
 lazy_click     click's decorators for the commands that people and agents run most, without the import of click
-listing        `fleet list`
-looking        `fleet logs`, `attach` and `diff`
+list_agents    `fleet list`
 main           the root of the command line
-making         the common part of `fleet create`, `fanout` and `multi`, after their command lines are parsed
+maintenance    `fleet doctor`, `gc`, `backup`, `restore` and `update`
 mcp            `fleet mcp`
-merging        `fleet merge`
+merge          `fleet merge`, `conflicts` and `pr`
+messages       `fleet prompt` and `fleet interrupt`
 options        options that several commands share
 person         the caller of a command
-picking        `fleet pick` and `fleet compare`
+pick           `fleet pick` and `fleet compare`
+proof          `fleet receipt`, `verify`, `stats` and `cost`
 questions      `fleet questions` and `fleet answer`
-queue          `fleet queue`
-receipts       `fleet receipt` and `fleet verify`
-requests       `fleet pr`
+queue          `fleet queue` and `fleet hosts`
 run            `fleet run`
-running        `fleet tasks`
+running_tasks  `fleet tasks`
 runs           `fleet runs`
-stats          `fleet stats` and `fleet cost`
 status         `fleet status`
-steering       `fleet prompt` and `fleet interrupt`
-stopping       `fleet retry`, `done`, `pause`, `resume`, `wait`
 supervisor     `fleet supervisor` and `fleet log`
 tables         tables and amounts on the terminal
-task           `fleet task`
+task_control   `fleet retry`, `done`, `pause`, `resume`, `wait`
+task_record    `fleet task`
 tasks          `fleet ready` and `fleet show`
+text           text formats of issues
 trust          `fleet trust`
-update         `fleet update`
+views          `fleet logs`, `attach` and `diff`
 workflow       `fleet workflow`
-workflow_runs  `fleet workflow run` and the commands on its runs
-bd/            the `bd` command
+bd/            `fleet bd`
 """

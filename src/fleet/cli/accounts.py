@@ -8,8 +8,8 @@ from fleet.actions.control import accounts as standing
 from fleet.actions.control.accounts import AccountState, AccountStatus
 from fleet.assembly import open_fleet
 from fleet.cli import person
-from fleet.cli.bd.text import clean
 from fleet.cli.tables import NOTHING, StyledText, count, instant, money, percent, show
+from fleet.cli.text import clean
 from fleet.core.jsontext import encode_printable
 from fleet.home import find
 

@@ -9,8 +9,8 @@ import click
 from fleet.actions.control import coders as standing
 from fleet.actions.control.coders import CoderStatus
 from fleet.assembly import open_fleet
-from fleet.cli.bd.text import clean
 from fleet.cli.tables import NOTHING, StyledText, count, show
+from fleet.cli.text import clean
 from fleet.coders.base import ANYWHERE, NEXT_RUN, RESUME, SAME_CWD, STDIN
 from fleet.core.jsontext import encode_printable
 from fleet.home import find

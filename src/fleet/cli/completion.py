@@ -12,8 +12,8 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class, shell_complete
 
 from fleet.assembly import open_fleet
-from fleet.cli.bd.text import clean
 from fleet.cli.bd.verbs import VERBS
+from fleet.cli.text import clean
 from fleet.coders import CODERS
 from fleet.core.errors import FleetError
 from fleet.core.filter import Filter

@@ -7,8 +7,8 @@ import tempfile
 import click
 
 from fleet.actions.control.demo import FAILS, TASKS, Demo, DemoSnapshot, Summary
-from fleet.cli.bd.text import MARKS, clean
 from fleet.cli.tables import NOTHING, StyledText, count, duration, money, show
+from fleet.cli.text import MARKS, clean
 from fleet.core.run import Run
 from fleet.core.task import Status, Task
 from fleet.home import quoted

@@ -119,7 +119,7 @@ def _safe(text: str) -> str:
     """Return an untrusted text's lines without control characters for the terminal."""
     if text.isprintable():
         return text
-    from fleet.cli.bd.text import shown
+    from fleet.cli.text import shown
 
     return shown(text)
 

@@ -18,7 +18,7 @@ from fleet.actions.control.projects import UNTRUSTED, Asked, MadeProject
 from fleet.actions.proof import recheck
 from fleet.assembly import Fleet, open_fleet
 from fleet.cli import person
-from fleet.cli.bd.text import clean
+from fleet.cli.text import clean
 from fleet.core.errors import UsageError
 from fleet.core.task import Caller
 from fleet.core.verification import Verification

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 #: The commands that `call` runs without click.
 COMMANDS = {
-    "create": "fleet.cli.creating:create",
-    "fanout": "fleet.cli.creating:fanout",
-    "multi": "fleet.cli.creating:multi",
-    "list": "fleet.cli.listing:list_agents",
-    "kill": "fleet.cli.killing:kill",
-    "stop": "fleet.cli.killing:stop",
+    "create": "fleet.cli.create:create",
+    "fanout": "fleet.cli.create:fanout",
+    "multi": "fleet.cli.create:multi",
+    "list": "fleet.cli.list_agents:list_agents",
+    "kill": "fleet.cli.kill:kill",
+    "stop": "fleet.cli.kill:stop",
 }
 #: What `parse` understands of a declaration.
 KNOWN = {"default", "former", "help", "is_flag", "metavar", "multiple", "nargs", "shell_complete", "show_default"}

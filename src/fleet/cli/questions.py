@@ -12,9 +12,9 @@ from fleet.actions.tasks.screens import Chosen, Shown
 from fleet.assembly import open_fleet
 from fleet.cli import person
 from fleet.cli.bd.session import read_source
-from fleet.cli.bd.text import block, clean
 from fleet.cli.completion import complete_names
 from fleet.cli.tables import instant
+from fleet.cli.text import block, clean
 from fleet.core.jsontext import encode_printable
 from fleet.descent import is_agents
 from fleet.home import find

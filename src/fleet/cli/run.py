@@ -9,9 +9,9 @@ import click
 from fleet.actions.control import homes, supervisor
 from fleet.actions.tasks.rights import refuse_agents
 from fleet.cli import person
-from fleet.cli.bd.text import clean
 from fleet.cli.foreground import supervise
 from fleet.cli.options import with_coder
+from fleet.cli.text import clean
 from fleet.core.jsontext import encode_printable
 from fleet.home import find
 

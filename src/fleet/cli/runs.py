@@ -7,9 +7,9 @@ import click
 from fleet.actions.tasks import runs as history
 from fleet.assembly import open_fleet
 from fleet.cli import person
-from fleet.cli.bd.text import clean
 from fleet.cli.options import complete
 from fleet.cli.tables import NOTHING, StyledText, cost, count, differing, duration, explained, show
+from fleet.cli.text import clean
 from fleet.core.errors import UsageError
 from fleet.core.jsontext import encode_printable
 from fleet.home import find

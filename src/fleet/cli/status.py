@@ -8,11 +8,11 @@ import click
 from fleet.actions.control.attention import AttentionItem, AttentionKind, can_answer
 from fleet.actions.control.overview import LONGEST, Overview, note_look, overview
 from fleet.actions.tasks.screens import note_seen
-from fleet.actions.worktrees.listing import AgentRow
+from fleet.actions.worktrees.rows import AgentRow
 from fleet.assembly import open_fleet
 from fleet.cli import person, tables
-from fleet.cli.bd.text import clean
 from fleet.cli.tables import NOTHING, cost, count, duration, instant, money
+from fleet.cli.text import clean
 from fleet.core.jsontext import encode_printable
 from fleet.core.task_status import ResultWord, TaskPhase
 from fleet.descent import is_agents

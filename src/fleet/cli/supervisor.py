@@ -6,12 +6,12 @@ from datetime import datetime
 
 import click
 
-from fleet.actions.control.reading import follow, newest_log, text_of
-from fleet.cli.bd.text import clean
-from fleet.cli.looking import LINES, logs
+from fleet.actions.control.home_files import follow, newest_log, text_of
 from fleet.cli.options import complete, with_json
 from fleet.cli.run import restart, start, status, stop
-from fleet.cli.task import write
+from fleet.cli.task_record import write
+from fleet.cli.text import clean
+from fleet.cli.views import LINES, logs
 from fleet.core.errors import UsageError
 from fleet.core.jsontext import decode
 from fleet.home import find

@@ -10,7 +10,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from fleet.cli import lazy_click as click
-from fleet.cli.bd.text import clean
+from fleet.cli.text import clean
 from fleet.core.run import COMPUTED, UNKNOWN
 
 GAP = "  "

@@ -15,10 +15,10 @@ from fleet.cli import person
 from fleet.cli.bd import main as bd
 from fleet.cli.bd.session import write_json
 from fleet.cli.bd.show import details
-from fleet.cli.bd.text import block, clean
 from fleet.cli.options import with_limit
 from fleet.cli.questions import told
 from fleet.cli.tables import cost, explained
+from fleet.cli.text import block, clean
 from fleet.core.filter import READY
 from fleet.core.host import plain, required, without_pin
 from fleet.core.run import total_cost

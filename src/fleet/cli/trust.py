@@ -9,8 +9,8 @@ from fleet.actions.control import trust as trusting
 from fleet.actions.control.trust import FileLine, TrustStatus
 from fleet.assembly import open_fleet
 from fleet.cli import person
-from fleet.cli.bd.text import clean
 from fleet.cli.options import with_yes
+from fleet.cli.text import clean
 from fleet.core.errors import WARNINGS
 from fleet.core.jsontext import encode_printable
 from fleet.home import find

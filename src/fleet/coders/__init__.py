@@ -15,8 +15,8 @@ qwen           Qwen Code
 refusals       parsing the end of a limit from a coder's message, because coders report it only in prose
 said           tolerant reading of a program's output
 screen_dialog  the dialog on a coder's screen
-claude/        claude code
-codex/         codex
+claude/        Claude Code
+codex/         Codex
 demo/          the demo coder
 """
 

@@ -4,7 +4,6 @@ Imports nothing else of fleet. Used everywhere.
 
 accounts       the choice of accounts for runs, and the effect of limits on accounts
 admission      how many agents of each kind may start now
-bd_format      tasks, edges and comments in bd's JSON, without empty fields
 bd_limits      limits of bd
 branch         branch names
 budget         budgets

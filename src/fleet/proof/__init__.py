@@ -10,5 +10,5 @@ receipt              the receipt of a run
 stream               what an agent's stream showed, from its recorded events (E2)
 tree                 the changes of files as git shows them, read through fleet's view, never with an agent's hooks or
 scope/               scope
-verify/              the parts of a verification
+verify/              verification
 """

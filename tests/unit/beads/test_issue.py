@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from builders import HOUR, NOON, a_comment, a_task, an_edge
-from fleet.beads.issue import comments_from, edges_from, is_issue, line_of, task_from
+from fleet.beads.format import comments_from, edges_from, is_issue, line_of, task_from
 from fleet.core.jsontext import decode
 from fleet.core.task import Task
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleet.cli.looking import new_lines
+from fleet.cli.views import new_lines
 
 
 @pytest.mark.parametrize(

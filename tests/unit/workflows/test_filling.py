@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.workflows.filling import prompt_of
+from fleet.workflows.stage_prompt import prompt_of
 from flows import MADE_UP, a_plan, a_stage
 
 BODY: dict[str, Any] = {

@@ -9,9 +9,9 @@ from fleet.core.workflow import WorkflowPlan
 from fleet.workflows import templates
 from fleet.workflows.check import KnownNames
 from fleet.workflows.conditions import is_to_run
-from fleet.workflows.filling import prompt_of
 from fleet.workflows.plan import plan_from_file
 from fleet.workflows.results import inherits_from
+from fleet.workflows.stage_prompt import prompt_of
 from flows import CODERS
 
 

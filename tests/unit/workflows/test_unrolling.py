@@ -5,8 +5,8 @@ from typing import Any
 
 from fleet.core.workflow import Stage, WorkflowPlan
 from fleet.workflows.conditions import is_to_run
-from fleet.workflows.filling import prompt_of
 from fleet.workflows.results import inherits_from, no_item, own_items
+from fleet.workflows.stage_prompt import prompt_of
 from flows import a_plan, a_stage
 
 Body = dict[str, Any]

@@ -9,6 +9,7 @@ demo            a demo
 dialogs         folder trust dialogs of coders
 doctor          checks of a home and its machine, each with a remedy
 fetch           transfer from other hosts
+home_files      reading files of the home
 homes           creation and repair of the home
 hosts           hosts that share this queue
 main            the supervisor process of a home, from start to stop
@@ -17,7 +18,6 @@ outlook         counts of the waiting tasks, and the reasons why they do not sta
 overview        the overview
 projects        projects of fleet
 queue_move      moving all tasks and their history between kinds of queue
-reading         reading files of the home
 restore         restoring a backup into a home
 settings        reading, changing and validating settings
 start_progress  following new tasks until their agents work, or until it is known why they do not start

@@ -15,7 +15,7 @@ from fleet.actions.control.other_hosts import here
 from fleet.actions.control.outlook import missing_logins_here, passed_over, unserved, waiting_coders, waits_for_trust
 from fleet.actions.tasks.questions import options_in
 from fleet.actions.tasks.screens import shown_dialogs
-from fleet.actions.worktrees.listing import AgentRow, rows_of
+from fleet.actions.worktrees.rows import AgentRow, rows_of
 from fleet.actions.worktrees.strays import fact, strays
 from fleet.core.accounts import account_slots, is_parked, is_slowed, needs_login
 from fleet.core.clock import EPOCH

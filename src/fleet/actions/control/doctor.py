@@ -12,8 +12,8 @@ from fleet.actions.control.hosts import is_served
 from fleet.actions.control.outlook import PAUSE, given_back, missing_logins_here, outlook
 from fleet.actions.control.settings import validate
 from fleet.actions.control.supervisor import why_stopped
-from fleet.actions.worktrees.listing import lost_runs
 from fleet.actions.worktrees.repair import gone_repositories
+from fleet.actions.worktrees.rows import lost_runs
 from fleet.actions.worktrees.strays import fact, remedy, strays
 from fleet.assembly import open_fleet, open_launcher, require, terminal_version
 from fleet.core.errors import FleetError, HomeRefused

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions.control.hosts import HostState, hosts
 from fleet.actions.control.supervisor import why_stopped
-from fleet.actions.worktrees.listing import lost_runs
+from fleet.actions.worktrees.rows import lost_runs
 from fleet.core.admission import ORIGINS, POOLED, SPELLINGS, USUAL, Situation, admit, is_pooled, room_of
 from fleet.core.errors import QueueMoved
 from fleet.core.filter import READY, Filter

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fleet.actions.control.outlook import Outlook
     from fleet.actions.tasks.names import NameScope
     from fleet.actions.tasks.screens import Shown
-    from fleet.actions.worktrees.listing import AgentRow
+    from fleet.actions.worktrees.rows import AgentRow
     from fleet.assembly import Fleet
     from fleet.home import Home
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fleet.actions.control import supervisor
 from fleet.actions.tasks import tasks
 from fleet.actions.tasks.tasks import Draft
-from fleet.actions.tasks.waiting import wait
+from fleet.actions.tasks.wait import wait
 from fleet.actions.worktrees import agents
 from fleet.coders import known
 from fleet.core.clock import shown_here

@@ -6,7 +6,7 @@ import re
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from fleet.actions.control.reading import LARGEST, HomeFile, text_of
+from fleet.actions.control.home_files import LARGEST, HomeFile, text_of
 from fleet.actions.tasks.names import ANYWHERE, find_task
 from fleet.actions.tasks.runs import view
 from fleet.core.errors import FleetError, TaskNotFound

@@ -15,7 +15,7 @@ questions     everything that agents wait for
 rights        the rights of a run
 rules         the rules of a task from command-line options, checked before anything is written
 runs          the runs of a task, and two of them side by side
-screens       the dialogs on agents' screens, read and answered
+screens       dialogs on the screens of agents
 tasks         creating, changing, claiming and closing tasks
-waiting       waiting for tasks to end, with progress reports
+wait          waiting for tasks to end, with progress reports
 """

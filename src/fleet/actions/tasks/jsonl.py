@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from fleet.beads.format import FLAGS, INSTANTS, KNOWN
 from fleet.core import checks
-from fleet.core.bd_format import FLAGS, INSTANTS, KNOWN
 from fleet.core.dependency import BLOCKS, Edge
 from fleet.core.errors import BadInput
 from fleet.core.ids import new_uuid

@@ -9,7 +9,7 @@ import contextlib
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from fleet.actions.control.reading import part
+from fleet.actions.control.home_files import part
 from fleet.actions.tasks import screens
 from fleet.actions.tasks.names import ANYWHERE, find_task
 from fleet.actions.tasks.rights import refuse_agents

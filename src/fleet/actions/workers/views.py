@@ -6,7 +6,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from fleet.actions.control import reading
+from fleet.actions.control import home_files
 from fleet.actions.workers.create import KEY
 from fleet.actions.workers.warnings import why_waiting
 from fleet.actions.worktrees.views import event_lines
@@ -155,9 +155,9 @@ def result(fleet: Fleet, worker: Worker) -> dict[str, Any]:
     kept = fleet.store.results.find([worker.task.id]).get(worker.task.id)
     if kept is not None:
         return {"result": kept.told, "result_made_by": kept.made_by}
-    place = reading.part(home_of(fleet.home, worker.run), worker.task.id, "result")
+    place = home_files.part(home_of(fleet.home, worker.run), worker.task.id, "result")
     try:
-        told = read_result("".join(reading.text_of(place)).encode())
+        told = read_result("".join(home_files.text_of(place)).encode())
     except (FleetError, OSError):
         return {"result": None, "result_error": f"no result: the worker is {worker.status}"}
     except ValueError as error:
@@ -177,7 +177,7 @@ def tails(fleet: Fleet, worker: Worker, lines: int) -> dict[str, str]:
 
 
 def _said(home: Home, task_id: str, lines: int) -> str:
-    path = str(reading.part(home, task_id, "events"))
+    path = str(home_files.part(home, task_id, "events"))
     try:
         is_plain = stat.S_ISREG(os.lstat(path).st_mode)
     except OSError:
@@ -187,7 +187,7 @@ def _said(home: Home, task_id: str, lines: int) -> str:
 
 def _complained(home: Home, task_id: str, lines: int) -> str:
     try:
-        return "".join(reading.text_of(reading.part(home, task_id, "stderr"), lines=lines)).rstrip("\n")
+        return "".join(home_files.text_of(home_files.part(home, task_id, "stderr"), lines=lines)).rstrip("\n")
     except FleetError:
         return ""
 
@@ -196,9 +196,9 @@ def _paths(home: Home, task_id: str) -> dict[str, str]:
     folder = home.task(task_id)
     return {
         "prompt_path": f"{folder}/{PROMPT}",
-        "result_json_path": f"{folder}/{reading.PARTS['result']}",
-        "stdout_path": f"{folder}/{reading.PARTS['events']}",
-        "stderr_path": f"{folder}/{reading.PARTS['stderr']}",
+        "result_json_path": f"{folder}/{home_files.PARTS['result']}",
+        "stdout_path": f"{folder}/{home_files.PARTS['events']}",
+        "stderr_path": f"{folder}/{home_files.PARTS['stderr']}",
         "meta_path": f"{folder}/task.json",
     }
 

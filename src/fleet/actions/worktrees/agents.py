@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions.tasks.rights import refuse_agents
 from fleet.actions.tasks.tasks import close
-from fleet.actions.worktrees.listing import lost_runs, totals_of
+from fleet.actions.worktrees.rows import lost_runs, totals_of
 from fleet.core.errors import BadInput, IllegalMove
 from fleet.core.filter import Filter
 from fleet.core.run import spent_by

@@ -2,35 +2,32 @@
 
 arguments    parser for bd's command lines, driven by tables of flags that also provide the help text
 batch        bd batch
-closing      bd close, done and reopen
+close        bd close, done and reopen
 comments     bd comment and comments
-counting     bd count, status and blocked
+count        bd count, status and blocked
 create       bd create, new and q
 create_many  bd create --file and --graph
-deletion     bd delete
+delete       bd delete
 dep          bd dep
 dep_views    bd dep list, tree and cycles
 export       bd export
 fields       flags that several verbs share
 filters      filter flags shared by list, ready, count and search
-forwarding   forwarding of `fleet bd` to the real bd in the home, for queues that bd stores
+forward      forwarding of `fleet bd` to the real bd in the home, for queues that bd stores
 graph_plan   JSON plans of bd create --graph
-help_text    help of `bd --help` and `bd <verb> --help`, from the parser's own tables
 import_      bd import
 init         bd init
 issue        issues in the format of bd's lists
 labels       bd label and tag
-listing      bd list
+list_issues  bd list
 placement    placement of a new task
 prime        bd prime
 ready        bd ready
-searching    bd search, stale and children
+search       bd search, stale and children
 session      a call of `bd`
 settings     bd config, statuses, types, where, info and version
 shortcuts    bd assign, priority, note, defer, undefer and unclaim
 show         bd show
-templates    sections that a description needs, by task type, for `bd create --validate`
-text         text formats of issues
 update       bd update
 verbs        the table of bd's verbs
 """
@@ -42,9 +39,9 @@ import sys
 
 from fleet.cli.bd.arguments import GLOBAL_FLAGS, Arguments, parse, split_verb, table
 from fleet.cli.bd.session import Session, wants_json, write_json
-from fleet.cli.bd.text import shown
 from fleet.cli.bd.verbs import find_verb
 from fleet.cli.errors import run
+from fleet.cli.text import shown
 from fleet.core.errors import FleetError, UsageError
 from fleet.home import find
 from fleet.wake import wake
@@ -69,16 +66,16 @@ def _main(argv: list[str]) -> int:
     try:
         home = find()
         if home.names_queue(os.environ):
-            from fleet.cli.bd import forwarding  # needed only if bd stores the tasks
+            from fleet.cli.bd import forward  # needed only if bd stores the tasks
 
-            if forwarding.is_forwarded(home, argv):
-                return forwarding.forward(home, argv)
+            if forward.is_forwarded(home, argv):
+                return forward.forward(home, argv)
         _check_text(argv)
         name, rest = split_verb(argv)
         if name in ("", "help"):
-            from fleet.cli.bd import help_text
+            from fleet.cli.bd import verbs
 
-            return help_text.show(name, rest)
+            return verbs.show(name, rest)
         verb, rest = find_verb(name, rest)
         arguments = parse(rest, table(GLOBAL_FLAGS) + verb.flags())
         as_json = wants_json(arguments)
@@ -93,9 +90,9 @@ def _main(argv: list[str]) -> int:
 
 def _carry_out(verb: Verb, arguments: Arguments) -> int:
     if arguments.flag("help"):
-        from fleet.cli.bd import help_text
+        from fleet.cli.bd import verbs
 
-        return help_text.show_verb(verb)
+        return verbs.show_verb(verb)
     _check_global(verb, arguments)
     session = Session(arguments, writes=verb.writing(arguments))
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fleet.actions.tasks import tasks
 from fleet.cli.bd.placement import placement
 from fleet.cli.bd.session import NoMatch, read_source
-from fleet.cli.bd.text import clean
+from fleet.cli.text import clean
 from fleet.core import checks
 from fleet.core.dependency import BLOCKS, EXTERNAL, Edge
 from fleet.core.errors import AlreadyClaimed, BadInput, FleetError

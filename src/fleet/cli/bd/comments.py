@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC
 
+from fleet.beads.format import comment as comment_json
 from fleet.cli.bd.session import read_source
-from fleet.cli.bd.text import block, clean
+from fleet.cli.text import block, clean
 from fleet.core import checks
-from fleet.core.bd_format import comment as comment_json
 from fleet.core.errors import BadInput, UsageError
 from fleet.core.ids import new_uuid
 from fleet.core.task import Comment

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from fleet.actions.tasks import tasks
+from fleet.beads.format import issue
 from fleet.cli.bd import fields
 from fleet.cli.bd.placement import placement
 from fleet.cli.bd.session import NoMatch
-from fleet.cli.bd.text import block, clean
+from fleet.cli.text import block, clean
 from fleet.core import checks
-from fleet.core.bd_format import issue
 from fleet.core.clock import EPOCH
 from fleet.core.errors import BadInput, UsageError
 from fleet.core.jsontext import encode
@@ -152,7 +152,7 @@ def read_draft(session: Session, title: str) -> tasks.Draft:
         found["rules"] = rules.text()
     found = _with_metadata(found, fields.metadata(arguments, session))
     if arguments.flag("validate"):
-        from fleet.cli.bd.templates import check_sections
+        from fleet.cli.bd.fields import check_sections
 
         check_sections(found["type"], found["description"])
     needs, holds = _dependencies(session)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from fleet.actions.tasks import tasks
+from fleet.beads.format import edge, issue
 from fleet.cli.bd.arguments import GLOBAL_FLAGS, table
+from fleet.cli.bd.fields import check_sections
 from fleet.cli.bd.placement import placement
 from fleet.cli.bd.session import NoMatch, read_source
-from fleet.cli.bd.templates import check_sections
-from fleet.cli.bd.text import clean
+from fleet.cli.text import clean
 from fleet.core import checks
-from fleet.core.bd_format import edge, issue
 from fleet.core.errors import BadInput, FleetError, UsageError
 from fleet.core.record import Record
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleet.actions.tasks import dependencies
 from fleet.cli.bd.session import enveloped, read_source
-from fleet.cli.bd.text import clean
+from fleet.cli.text import clean
 from fleet.core.dependency import BLOCKS, EXTERNAL
 from fleet.core.errors import BadInput, DependencyRefused, FleetError, UsageError
 from fleet.core.jsontext import decode, encode_printable
@@ -61,8 +61,7 @@ def dep(session: Session) -> int:
             f"accepts at most 1 arg(s), received {len(arguments.words)}", hint="`bd dep add A B`: A waits for B"
         )
     if not arguments.has("blocks"):
-        from fleet.cli.bd.help_text import show_verb
-        from fleet.cli.bd.verbs import Verb
+        from fleet.cli.bd.verbs import Verb, show_verb
 
         return show_verb(Verb("dep"))
     if not arguments.words:

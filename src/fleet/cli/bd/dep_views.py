@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fleet.actions.tasks import dependencies
-from fleet.cli.bd.text import clean
+from fleet.beads.format import edge as edge_json
+from fleet.beads.format import issue
+from fleet.cli.text import clean
 from fleet.core import checks
-from fleet.core.bd_format import edge as edge_json
-from fleet.core.bd_format import issue
 from fleet.core.errors import UsageError
 from fleet.core.filter import Filter
 from fleet.core.task import Status

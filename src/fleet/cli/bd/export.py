@@ -6,9 +6,9 @@ import sys
 from collections import Counter
 
 from fleet.actions.tasks.interchange import pages
+from fleet.beads.format import comment, edge, issue
 from fleet.cli.bd.issue import counts
-from fleet.cli.bd.listing import INFRA
-from fleet.core.bd_format import comment, edge, issue
+from fleet.cli.bd.list_issues import INFRA
 from fleet.core.dependency import BLOCKING
 from fleet.core.errors import UsageError
 from fleet.core.filter import Filter

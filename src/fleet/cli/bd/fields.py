@@ -7,6 +7,7 @@ from fleet.core import checks
 from fleet.core.errors import BadInput, UsageError
 
 TYPE_CHECKING = False
+
 if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from fleet.cli.bd.arguments import Arguments
     from fleet.cli.bd.session import Session
     from fleet.core.rules import Rules
+
 
 TEXT_FLAGS = """
 -d --description TEXT   | what is to be done; - reads it from stdin
@@ -166,3 +168,41 @@ def _description(arguments: Arguments) -> str | None:
         (value,) = values
         return read_source("-") if value == "-" else value
     return None
+
+
+_DONE = ("Acceptance Criteria", "Define criteria to verify completion")
+
+SECTIONS: dict[str, tuple[tuple[str, str], ...]] = {
+    "bug": (
+        ("Steps to Reproduce", "Describe how to reproduce the bug"),
+        ("Acceptance Criteria", "Define criteria to verify the fix"),
+    ),
+    "task": (_DONE,),
+    "feature": (_DONE,),
+    "story": (_DONE,),
+    "epic": (("Success Criteria", "Define high-level success criteria"),),
+    "decision": (
+        ("Decision", "Summarize what was decided"),
+        ("Rationale", "Explain why this option was chosen"),
+        ("Alternatives Considered", "List alternatives and why they were rejected"),
+    ),
+    "spike": (
+        ("Goal", "What question does this spike answer?"),
+        ("Findings", "What was learned? (fill in when complete)"),
+    ),
+}
+
+#: Headings that can replace another heading.
+EQUALS = {"Success Criteria": "Acceptance Criteria"}
+
+
+def check_sections(task_type: str, description: str) -> None:
+    """Raise BadInput if a description lacks sections that its type needs. The error names all missing sections."""
+    text = description.lower()
+    missing = [
+        f"  - ## {heading} ({why})"
+        for heading, why in SECTIONS.get(task_type, ())
+        if heading.lower() not in text and EQUALS.get(heading, heading).lower() not in text
+    ]
+    if missing:
+        raise BadInput("\n".join([f"missing required sections for {task_type}:", *missing]))

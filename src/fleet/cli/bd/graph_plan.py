@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from fleet.actions.tasks import jsonl, tasks
-from fleet.cli.bd.fields import check_fleet_keys
+from fleet.cli.bd.fields import check_fleet_keys, check_sections
 from fleet.cli.bd.placement import placement
 from fleet.cli.bd.session import NoMatch, read_source
-from fleet.cli.bd.templates import check_sections
-from fleet.cli.bd.text import clean
+from fleet.cli.text import clean
 from fleet.core import checks
 from fleet.core.dependency import ALL_CHILDREN, ANY_CHILDREN, BLOCKS, EXTERNAL, PARENT_CHILD, WAITS_FOR, Edge
 from fleet.core.errors import BadInput, FleetError, TaskExists

@@ -6,7 +6,7 @@ import sys
 
 from fleet.actions.tasks import interchange
 from fleet.actions.tasks.jsonl import LONGEST_LINE
-from fleet.cli.bd.text import clean
+from fleet.cli.text import clean
 from fleet.core.errors import BadInput, UsageError
 
 TYPE_CHECKING = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.core.bd_format import edge, issue
+from fleet.beads.format import edge, issue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

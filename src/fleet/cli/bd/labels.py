@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fleet.actions.tasks import tasks
+from fleet.beads.format import issue
 from fleet.cli.bd.session import NoMatch
-from fleet.cli.bd.text import clean
+from fleet.cli.text import clean
 from fleet.core import checks
-from fleet.core.bd_format import issue
 from fleet.core.errors import BadInput
 from fleet.core.filter import Filter
 from fleet.core.patch import Patch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from fleet.cli.bd.text import clean
+from fleet.cli.text import clean
 from fleet.core.errors import FleetError
 from fleet.core.jsontext import encode_printable
 from fleet.descent import is_agents

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fleet.actions.tasks import tasks
+from fleet.beads.format import issue
 from fleet.cli.bd.filters import limit_of, read_filter
 from fleet.cli.bd.issue import parent_of, with_counts
-from fleet.cli.bd.text import LEGEND, RULE, clean, short
-from fleet.core.bd_format import issue
+from fleet.cli.text import LEGEND, RULE, clean, short
 from fleet.core.dependency import BLOCKING, PARENT_CHILD
 from fleet.core.errors import BadInput, UsageError
 from fleet.core.filter import Filter

@@ -7,7 +7,7 @@ import sys
 
 from fleet.actions.tasks import tasks
 from fleet.assembly import open_fleet
-from fleet.cli.bd.text import shown
+from fleet.cli.text import shown
 from fleet.core.errors import BadInput, FleetError, TaskNotFound
 from fleet.core.jsontext import encode_printable
 from fleet.descent import is_agents

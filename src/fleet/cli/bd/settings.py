@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleet import __version__
 from fleet.actions.tasks.tasks import DEFAULT_PREFIX
-from fleet.cli.bd.text import MARKS, clean
+from fleet.cli.text import MARKS, clean
 from fleet.core import checks
 from fleet.core.errors import BadInput, UsageError
 from fleet.core.filter import Filter

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from fleet.actions.tasks import tasks
+from fleet.beads.format import issue
 from fleet.cli.bd.comments import free_text, leave
 from fleet.cli.bd.fields import moment
-from fleet.cli.bd.text import clean
 from fleet.cli.bd.update import update_one
+from fleet.cli.text import clean
 from fleet.core import checks
-from fleet.core.bd_format import issue
 from fleet.core.errors import BadInput, FleetError, UsageError
 from fleet.core.patch import Patch
 from fleet.core.task import Status

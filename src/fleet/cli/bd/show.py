@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from fleet.beads.format import comment, issue, metadata
 from fleet.cli.bd.issue import parent_of
 from fleet.cli.bd.session import NoMatch
-from fleet.cli.bd.text import block, clean, mark, short
-from fleet.core.bd_format import comment, issue, metadata
+from fleet.cli.text import block, clean, mark, short
 from fleet.core.dependency import BLOCKS, PARENT_CHILD
 from fleet.core.errors import AmbiguousId, UsageError
 from fleet.core.filter import Filter

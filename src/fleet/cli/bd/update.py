@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 
 from fleet.actions.tasks import tasks
+from fleet.beads.format import issue
 from fleet.cli.bd import fields
 from fleet.cli.bd.session import NoMatch, write_json
-from fleet.cli.bd.text import clean
+from fleet.cli.text import clean
 from fleet.core import checks
-from fleet.core.bd_format import issue
 from fleet.core.errors import AlreadyClaimed, FleetError, IllegalMove, UsageError
 from fleet.core.patch import Patch
 from fleet.core.task import Status

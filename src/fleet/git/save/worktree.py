@@ -21,7 +21,7 @@ from fleet.core.record import Record
 from fleet.git.ignored_files import SKIPPED
 from fleet.git.nested_repositories import pack
 from fleet.git.repository import locked
-from fleet.git.save.gathering import Parts, gather
+from fleet.git.save.commit_parts import Parts, gather
 from fleet.git.save.survey import Survey, survey
 from fleet.git.save.unreachable_commits import DELETED, SAVED, named_commits, refs_of, stashed_on, unheld
 from fleet.git.untrusted_folders import open_up

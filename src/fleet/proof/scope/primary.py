@@ -22,7 +22,7 @@ from fleet.git.work_done import moved_by_fleet
 from fleet.git.worktree_index import LIST, Directories, listed
 from fleet.git.worktree_place import read_plain
 from fleet.git.worktree_records import head_of
-from fleet.proof.scope import planting
+from fleet.proof.scope import planted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -60,7 +60,7 @@ def mark(view: View) -> str:
 def _mark(view: View) -> str:
     common = view.repository.common
     try:
-        told = {"config": _config(common), "hooks": _hooks(common), "planting": planting.mark(view)} | _checkout(view)
+        told = {"config": _config(common), "hooks": _hooks(common), "planting": planted.mark(view)} | _checkout(view)
     except (FleetError, OSError, ValueError):
         return ""
     return encode(told)
@@ -81,7 +81,7 @@ def since(home: Home, view: View, before: str, branch: str) -> list[str]:
         return ["the main checkout and git's folder can no longer be read: not compared"]
     try:
         marks = _read(before).get("planting"), _read(now).get("planting")
-        return told + planting.found(home, view, marks, branch)
+        return told + planted.found(home, view, marks, branch)
     except (FleetError, OSError, ValueError) as error:
         return [*told, f"the repository's git folder could not be compared: {shown(str(error))}"]
 

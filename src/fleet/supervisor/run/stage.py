@@ -20,9 +20,9 @@ from fleet.git.repository import find_repository
 from fleet.git.view import View
 from fleet.supervisor.run.workplace import NotReady
 from fleet.workflows.conditions import is_to_run
-from fleet.workflows.filling import prompt_of
 from fleet.workflows.ids import task_of
 from fleet.workflows.results import MADE_BY, NO_ITEM, REFUSED, NoList, inherits_from, no_item
+from fleet.workflows.stage_prompt import prompt_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

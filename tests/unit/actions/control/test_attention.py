@@ -8,7 +8,7 @@ import pytest
 from builders import HOUR, MINUTE, NOON, a_task
 from fleet.actions.control.attention import KINDS, Picture, rank_items
 from fleet.actions.tasks.names import ANYWHERE, NameScope
-from fleet.actions.worktrees.listing import AgentRow
+from fleet.actions.worktrees.rows import AgentRow
 from fleet.core.run import Account, Question, Run
 from fleet.core.task import Status
 

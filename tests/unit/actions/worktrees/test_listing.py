@@ -8,7 +8,7 @@ import pytest
 from builders import HOUR, MINUTE, NOON, a_task
 from contract.store_builders import a_run, a_workspace, removed
 from fleet.actions.tasks.names import ANYWHERE
-from fleet.actions.worktrees.listing import AgentRow, rows
+from fleet.actions.worktrees.rows import AgentRow, rows
 from fleet.assembly import Fleet
 from fleet.core.filter import Lane
 from fleet.core.run import Run

@@ -6,7 +6,7 @@ from collections import Counter
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from fleet.beads.issue import comments_from, edges_from, line_of, task_from
+from fleet.beads.format import comments_from, edges_from, line_of, task_from
 from fleet.beads.program import BdRefusal, objects
 from fleet.beads.pull import is_same_edge, issues_in
 from fleet.core.dependency import EXTERNAL

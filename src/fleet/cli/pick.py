@@ -19,10 +19,10 @@ from fleet.actions.tasks.names import shown as shown_names
 from fleet.actions.tasks.rights import refuse_agents
 from fleet.assembly import Fleet, open_fleet
 from fleet.cli import person
-from fleet.cli.asking import is_sure
-from fleet.cli.bd.text import clean, shown
+from fleet.cli.confirmation import is_sure
 from fleet.cli.options import complete, with_all_projects, with_json, with_yes
 from fleet.cli.tables import NOTHING, StyledText, cost, differing, duration, show
+from fleet.cli.text import clean, shown
 from fleet.core.jsontext import encode_printable
 from fleet.core.verification import Verification
 from fleet.home import find

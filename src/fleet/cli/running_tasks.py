@@ -9,10 +9,10 @@ from fleet.actions.worktrees.agents import RunningAgent, running
 from fleet.actions.worktrees.strays import strays_unwatched
 from fleet.assembly import open_fleet
 from fleet.cli import tables
-from fleet.cli.bd.text import clean
 from fleet.cli.errors import heed_reader
 from fleet.cli.options import with_json, with_limit
 from fleet.cli.tables import NOTHING, StyledText, cost, count, duration, instant, percent
+from fleet.cli.text import clean
 from fleet.core.jsontext import encode_printable
 from fleet.home import find
 

@@ -13,8 +13,8 @@ from fleet.actions.worktrees.removal import Removal
 from fleet.assembly import Fleet, open_fleet
 from fleet.cli import lazy_click as click
 from fleet.cli import person
-from fleet.cli.asking import is_sure, see_to_supervisor
-from fleet.cli.bd.text import clean
+from fleet.cli.confirmation import is_sure, see_to_supervisor
+from fleet.cli.text import clean
 from fleet.core.errors import FleetError, UsageError
 from fleet.core.filter import Filter
 from fleet.core.jsontext import encode_printable

@@ -81,7 +81,7 @@ def create(branch: str, more: tuple[str, ...], prompt: str | None, prompt_file: 
         )
     text = _prompt("-" if more else prompt, prompt_file)
     with starting_supervisor() as begun:
-        from fleet.cli.making import AgentRequest, make_agents
+        from fleet.cli.create_agents import AgentRequest, make_agents
 
         wish = AgentRequest(branch=branch, prompt=text, coder=given["coder"], model=given["model"])
         return make_agents([wish], given, CREATE, begun)
@@ -105,10 +105,10 @@ def fanout(words: tuple[str, ...], prompt: str | None, prompt_file: str | None, 
     if not text:
         raise UsageError("a fanout needs a prompt", hint="pass a prompt: -p PROMPT")
     with starting_supervisor() as begun:
-        from fleet.cli import making
+        from fleet.cli import create_agents
 
-        wishes = making.create.fanout(count, prefix, text, agents, given["coder"], given["model"])
-        return making.make_agents(wishes, given, FANOUT, begun)
+        wishes = create_agents.create.fanout(count, prefix, text, agents, given["coder"], given["model"])
+        return create_agents.make_agents(wishes, given, FANOUT, begun)
 
 
 @click.command()
@@ -121,9 +121,11 @@ def multi(pairs: tuple[str, ...], path: str | None, **given: Any) -> int:
     if not texts:
         raise UsageError("nothing to start", hint='write BRANCH:PROMPT, like fix-auth:"Fix the login bug"')
     with starting_supervisor() as begun:
-        from fleet.cli import making
+        from fleet.cli import create_agents
 
-        return making.make_agents(making.create.multi(texts, given["coder"], given["model"]), given, MULTI, begun)
+        return create_agents.make_agents(
+            create_agents.create.multi(texts, given["coder"], given["model"]), given, MULTI, begun
+        )
 
 
 @contextmanager

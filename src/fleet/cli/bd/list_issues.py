@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleet.cli.bd.filters import FILTER_FLAGS, hidden_statuses, limit_of, read_filter, read_statuses
 from fleet.cli.bd.issue import with_counts
-from fleet.cli.bd.text import LEGEND, RULE, clean, mark, short
+from fleet.cli.text import LEGEND, RULE, clean, mark, short
 from fleet.core.dependency import BLOCKING, PARENT_CHILD
 from fleet.core.errors import BadInput, UsageError
 from fleet.core.filter import READY

@@ -5,16 +5,16 @@ from collections.abc import Iterable
 import click
 
 from fleet.actions.control.fetch import elsewhere_events
-from fleet.actions.control.reading import PARTS, follow, part, text_of
+from fleet.actions.control.home_files import PARTS, follow, part, text_of
 from fleet.actions.tasks.names import find_task
 from fleet.actions.tasks.runs import task_home
 from fleet.actions.worktrees.agents import running
 from fleet.assembly import Fleet, open_fleet
 from fleet.cli import person
-from fleet.cli.bd.text import clean, shown
 from fleet.cli.errors import heed_reader
 from fleet.cli.options import complete
 from fleet.cli.tasks import show
+from fleet.cli.text import clean, shown
 from fleet.core.errors import FleetError
 from fleet.home import find
 

@@ -8,15 +8,15 @@ from fleet.actions.control import supervisor
 from fleet.actions.control.other_hosts import here
 from fleet.actions.proof.receipt_words import brief
 from fleet.actions.tasks.names import find_exactly, find_tasks, shown
-from fleet.actions.tasks.waiting import WaitProgress, wait_for_runs
-from fleet.actions.tasks.waiting import wait as wait_for
+from fleet.actions.tasks.wait import WaitProgress, wait_for_runs
+from fleet.actions.tasks.wait import wait as wait_for
 from fleet.actions.workers.workflows import flow
 from fleet.actions.worktrees import agents
 from fleet.assembly import Fleet, open_fleet
 from fleet.cli import person
-from fleet.cli.asking import is_sure, see_to_supervisor
-from fleet.cli.bd.text import clean
+from fleet.cli.confirmation import is_sure, see_to_supervisor
 from fleet.cli.options import complete, with_all_projects, with_dry_run, with_yes
+from fleet.cli.text import clean
 from fleet.core.errors import UsageError
 from fleet.core.task import Status, Task
 from fleet.core.task_status import derive_status

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleet.actions.tasks import deletion
 from fleet.cli.bd.session import NoMatch, read_source
-from fleet.cli.bd.text import clean
+from fleet.cli.text import clean
 from fleet.core.errors import BadInput, IllegalMove, UsageError
 
 TYPE_CHECKING = False

@@ -10,11 +10,11 @@ from fleet.actions.tasks.messages import MessageStatus, StoppedBefore, Way
 from fleet.actions.tasks.names import find_task
 from fleet.assembly import open_fleet
 from fleet.cli import person
-from fleet.cli.asking import agreed, see_to_supervisor
 from fleet.cli.bd.session import read_source
-from fleet.cli.bd.text import clean
+from fleet.cli.confirmation import agreed, see_to_supervisor
 from fleet.cli.options import complete, with_json
 from fleet.cli.tables import instant
+from fleet.cli.text import clean
 from fleet.core.jsontext import encode_printable
 from fleet.core.run import Delivery
 from fleet.core.task_status import QUESTION

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from fleet.beads.format import issue
 from fleet.cli.bd.filters import limit_of, read_filter, read_statuses
 from fleet.cli.bd.issue import counts, with_counts
-from fleet.cli.bd.listing import SORTS, show_total, show_tree
+from fleet.cli.bd.list_issues import SORTS, show_total, show_tree
 from fleet.cli.bd.session import NoMatch
-from fleet.cli.bd.text import clean
-from fleet.core.bd_format import issue
+from fleet.cli.text import clean
 from fleet.core.errors import BadInput, UsageError
 from fleet.core.filter import Filter
 from fleet.core.task import Status

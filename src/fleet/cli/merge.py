@@ -1,4 +1,4 @@
-"""`fleet merge`: merge the work of tasks into a branch."""
+"""`fleet merge`, `conflicts` and `pr`: bring the work of tasks into a branch."""
 
 import sys
 from typing import Any
@@ -8,11 +8,15 @@ import click
 from fleet.actions.merge import merge as merging
 from fleet.actions.merge.choice import Chosen, choose
 from fleet.actions.merge.merge import MergeOptions, MergeResult
+from fleet.actions.merge.requests import PullRequest, PullRequestOutcome, RequestOptions
+from fleet.actions.merge.requests import request as make_request
+from fleet.actions.worktrees.conflicts import CollidingBranch, Conflict, conflicts
 from fleet.assembly import Fleet, open_fleet
 from fleet.cli import person
-from fleet.cli.asking import is_sure, see_to_supervisor
-from fleet.cli.bd.text import clean
-from fleet.cli.options import complete, with_all_projects, with_json, with_yes
+from fleet.cli.confirmation import is_sure, see_to_supervisor
+from fleet.cli.options import Option, complete, with_all_projects, with_json, with_yes
+from fleet.cli.tables import instant
+from fleet.cli.text import clean, shown
 from fleet.core.errors import UsageError
 from fleet.core.jsontext import encode_printable
 from fleet.home import find
@@ -144,3 +148,93 @@ def _tell_more(files: tuple[str, ...], tail: str) -> None:
         click.echo(f"  in conflict: {clean(', '.join(files[:MOST_FILES]))}{more}", err=True)
     for line in tail.splitlines()[-MOST_LINES:]:
         click.echo(f"  | {clean(line)}", err=True)
+
+
+@click.command("conflicts")
+@with_all_projects
+@with_json
+def show_conflicts(all_projects: bool, as_json: bool) -> None:
+    """Show branches that git could not merge with each other as they are now, and in which files they conflict.
+
+    Only commits count: fleet does not compare uncommitted changes. The earlier branch comes first. `fleet list` marks
+    the affected agents. With merge.tell, fleet notifies the later agent.
+    """
+    with open_fleet(find()) as fleet:
+        found = conflicts(fleet, person.scope(all_projects=all_projects))
+    for sentence in found.unsure:
+        click.echo(f"fleet: {clean(sentence)}", err=True)
+    if as_json:
+        click.echo(encode_printable([each.view() for each in found.conflicts], 2))
+    elif not found.conflicts:
+        click.echo("no branches collide", err=True)
+    else:
+        click.echo("\n\n".join("\n".join(_lines(each)) for each in found.conflicts))
+
+
+def _lines(found: Conflict) -> list[str]:
+    head = f"{_named(found.first)} and {_named(found.second)} collide, seen since {instant(found.collision.seen_at)}"
+    told = ["  the later agent was informed"] if found.collision.told_at else []
+    return [head, *told, *(f"  {clean(path)}" for path in found.collision.files)]
+
+
+def _named(side: CollidingBranch) -> str:
+    state = side.task.status if side.task else "deleted"
+    return f"{clean(side.workspace.branch)} ({side.workspace.task_id}, {state})"
+
+
+@click.command("pr")
+@click.argument("name", metavar="NAME", shell_complete=complete("names"))
+@click.option("--draft", is_flag=True, help="Open the pull request as a draft, even while the agent is working.")
+@click.option(
+    *("--into", "base"),
+    cls=Option,
+    former=["--base"],
+    default="",
+    metavar="BRANCH",
+    shell_complete=complete("refs"),
+    help="Merge into BRANCH. [default: merge.into, or the branch that the work started from]",
+)
+@click.option("--remote", default="", metavar="NAME", help="Push to remote NAME. [default: origin, or the only remote]")
+@click.option("--output", is_flag=True, help="Quote the end of the verify command's output.")
+@click.option("--dry-run", is_flag=True, help="Show the text of the pull request; push and open nothing.")
+@with_json
+def request(name: str, draft: bool, base: str, remote: str, output: bool, dry_run: bool, as_json: bool) -> None:
+    """Push the branch of a task and open a pull request with its receipt as the text.
+
+    NAME is a task or a branch. If a pull request is already open, fleet adds each newer receipt once, as a comment.
+    This needs `gh`. Without `gh`, fleet pushes the branch and prints the command to run. fleet runs no hooks and
+    overwrites no commits on the remote.
+    """
+    wish = RequestOptions(base=base, remote=remote, draft=draft, dry_run=dry_run, output=output)
+    with open_fleet(find()) as fleet:
+        made = make_request(
+            fleet, name, wish, by=person.name(), caller=person.caller(fleet), scope=person.scope(all_projects=False)
+        )
+    if as_json:
+        click.echo(encode_printable(made.view(), 2))
+        return
+    for line in made.said:
+        click.echo(f"{clean(made.request.remote)}: {clean(line)}", err=True)
+    click.echo(_sentence(made))
+    if made.did == PullRequestOutcome.PREPARED:
+        click.echo(clean(made.command))
+    elif made.did == PullRequestOutcome.WOULD:
+        click.echo(f"\n{clean(made.request.title)}\n\n{shown(made.request.text)}", nl=False)
+
+
+def _sentence(made: PullRequest) -> str:
+    asked = made.request
+    where = clean(f"{asked.remote}/{asked.branch}")
+    pushed = f"pushed {asked.commit[:12]} to {where} ({asked.finding or 'no finding'})"
+    match made.did:
+        case PullRequestOutcome.OPENED:
+            return f"{pushed} and opened {clean(made.url) or 'a pull request'}"
+        case PullRequestOutcome.COMMENTED:
+            return f"{pushed} and commented on {clean(made.url)}"
+        case PullRequestOutcome.UNCHANGED:
+            return f"{pushed}; {clean(made.url)} is already up to date"
+        case PullRequestOutcome.PREPARED:
+            return f"{pushed}; gh is not installed: open the request yourself, or run this on a machine with gh:"
+        case _:
+            into = f" into {clean(asked.base)}" if asked.base else ""
+            return f"would push {asked.commit[:12]} to {where}, and open this{into} or say it in a comment:"

@@ -16,11 +16,11 @@ from fleet.actions.worktrees import views
 from fleet.actions.worktrees.views import AgentView
 from fleet.assembly import Fleet, open_fleet, terminal_attach
 from fleet.cli import person
-from fleet.cli.bd.text import clean
-from fleet.cli.bd.text import shown as safe
 from fleet.cli.errors import heed_reader
+from fleet.cli.messages import arrived
 from fleet.cli.options import complete
-from fleet.cli.steering import arrived
+from fleet.cli.text import clean
+from fleet.cli.text import shown as safe
 from fleet.core.errors import FleetError, UsageError
 from fleet.home import find
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from fleet.beads.format import issue
 from fleet.cli.bd.filters import FILTER_FLAGS, read_filter, read_statuses
-from fleet.cli.bd.text import clean
-from fleet.core.bd_format import issue
+from fleet.cli.text import clean
 from fleet.core.dependency import HARD, PARENT_CHILD, WAITS_FOR
 from fleet.core.errors import UsageError
 from fleet.core.filter import Filter

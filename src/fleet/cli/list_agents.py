@@ -4,14 +4,14 @@ import time
 from collections.abc import Sequence
 from itertools import groupby
 
-from fleet.actions.worktrees.listing import AgentRow, rows
+from fleet.actions.worktrees.rows import AgentRow, rows
 from fleet.actions.worktrees.strays import strays_unwatched
 from fleet.assembly import open_fleet
 from fleet.cli import lazy_click as click
 from fleet.cli import person, tables
-from fleet.cli.bd.text import clean
 from fleet.cli.errors import heed_reader
 from fleet.cli.tables import NOTHING, StyledText, cost, count, duration
+from fleet.cli.text import clean
 from fleet.core.jsontext import encode_printable
 from fleet.core.run import COMPUTED, UNKNOWN
 from fleet.core.task_status import TaskPhase
@@ -81,7 +81,8 @@ def _print(found: list[AgentRow], *, grouped: bool, as_json: bool, wide: bool, c
     drop, omitted = () if wide else DROP, () if projects else ("Project",)
     if as_json:
         click.echo(encode_printable([row.view() for row in found], None if compact else 2))
-    elif not found:
+        return
+    if not found:
         click.echo("no agents here; `fleet create BRANCH -p PROMPT` starts one", err=True)
     elif grouped:
         by_batch = sorted(found, key=lambda row: (row.task.batch, row.task.created_at))
@@ -92,9 +93,14 @@ def _print(found: list[AgentRow], *, grouped: bool, as_json: bool, wide: bool, c
             click.echo()
     else:
         _show(found, drop, omitted)
-    if compact and found and not as_json:
+    if compact and found:
         click.echo(_totals(found))
-    for row in [] if as_json else found:
+    _print_notes(found)
+
+
+def _print_notes(found: list[AgentRow]) -> None:
+    """Print why agents wait, and a legend for the mark of collisions."""
+    for row in found:
         if row.status == TaskPhase.QUEUED and row.task.reason:
             click.echo(f"{row.task.branch} waits: {clean(row.task.reason)}")
         branch = row.task.branch
@@ -102,7 +108,7 @@ def _print(found: list[AgentRow], *, grouped: bool, as_json: bool, wide: bool, c
             click.echo(f"{branch} waits for you: `fleet questions` shows what to answer")
         elif row.prompt and (row.runtime_seconds or 0) > SLOW_START_SECONDS:
             click.echo(f"{branch} has not read its prompt yet: `fleet attach {branch}` shows why")
-    if not as_json and any(row.collides for row in found):
+    if any(row.collides for row in found):
         click.echo(f"{MARK} collides with another branch: `fleet conflicts` shows the branches and files")
 
 

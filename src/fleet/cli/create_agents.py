@@ -13,7 +13,7 @@ from fleet.actions.tasks.create import AgentRequest, CreateOptions, TaskCreator
 from fleet.assembly import open_fleet
 from fleet.cli import lazy_click as click
 from fleet.cli import person
-from fleet.cli.bd.text import clean
+from fleet.cli.text import clean
 from fleet.core import host
 from fleet.core.jsontext import encode_printable
 from fleet.core.task import CREATE

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 from fleet.actions.tasks import tasks
+from fleet.beads.format import issue
 from fleet.cli.bd.session import NoMatch, read_source
-from fleet.cli.bd.text import clean
+from fleet.cli.text import clean
 from fleet.core import checks
-from fleet.core.bd_format import issue
 from fleet.core.errors import BadInput, FleetError, IllegalMove, UsageError
 from fleet.core.filter import READY
 from fleet.core.task import Comment, Status
