@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fleet.assembly import Fleet, open_fleet
-from fleet.core.receipt import Receipt, drafted
+from fleet.core.receipt import Receipt, draft_receipt
 from fleet.core.task import WORKTREE, Task
 from fleet.git.repository import find_repository
 from fleet.home import Home
@@ -113,7 +113,7 @@ class Merges:
             fleet.store.tasks.add(Task(id=key, created_at=now, updated_at=now, **fields | said))
             if receipt:
                 pieces = {"git": {"tip": tip, "branch": branch, "files": [{"path": name} for name in files or ()]}}
-                body = drafted(finding, (f"shown for {branch}",), pieces)
+                body = draft_receipt(finding, (f"shown for {branch}",), pieces)
                 made = Receipt(run_id=f"{key}/1", task_id=key, owner="host", finding=finding, made_at=now, body=body)
                 fleet.store.receipts.keep(made)
         return key

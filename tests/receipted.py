@@ -9,7 +9,7 @@ from builders import MINUTE, a_task
 from fleet.assembly import Fleet, open_fleet
 from fleet.core.filter import Lane
 from fleet.core.finding import Finding
-from fleet.core.receipt import Receipt, drafted
+from fleet.core.receipt import Receipt, draft_receipt
 from fleet.core.run import Ending, Run
 from fleet.core.task import Status, Task, Verdict
 from fleet.core.verification import Verification
@@ -89,7 +89,7 @@ def ended(
     ends: datetime = begun.started_at + took
     over = begun.replace(ending=Ending.FINISHED, ended_at=ends, finding=finding)
     with store.atomic():
-        body = drafted(finding, ("`make test` exited with 0 at the tip of its branch",), told or pieces())
+        body = draft_receipt(finding, ("`make test` exited with 0 at the tip of its branch",), told or pieces())
         names = {"run_id": begun.id, "task_id": task.id, "owner": owner, "coder": over.coder, "model": over.model}
         kept = store.receipts.keep(Receipt(**names, finding=finding, made_at=ends, body=body))
         over = over.replace(receipt=kept.hash)

@@ -12,7 +12,7 @@ from pathlib import Path
 from fleet.cli.bd import main as bd_main
 from fleet.cli.bd.verbs import VERBS
 from fleet.cli.main import COMMANDS, call
-from fleet.settings.keys import ALIASES, PROJECT, SCOPES, documented, in_scope
+from fleet.settings.keys import ALIASES, PROJECT, SCOPES, in_scope, iterate_documented_keys
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 NOTE = "<!-- Written by `make docs`; do not edit. -->"
@@ -58,7 +58,7 @@ def settings() -> str:
     """Return the page of all settings, from the place where they are declared."""
     spellings = {path: ".".join(other) for other, path in ALIASES.items()}
     rows = ["| key | where | value | default | meaning |", "|---|---|---|---|---|"]
-    for name, key in documented():
+    for name, key in iterate_documented_keys():
         where = " and ".join(scope for scope in SCOPES if in_scope(key.path, scope))
         also = f" (also `{spellings[key.path]}`)" if key.path in spellings else ""
         default = "not set" if key.default is None else f"`{_toml(key.default)}`"

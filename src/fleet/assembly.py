@@ -106,9 +106,9 @@ def _is_shared(home: Home) -> bool:
     """Return True if the runs of a home are recorded in PostgreSQL."""
     if not home.names_queue(os.environ):
         return False
-    from fleet.settings.queue import POSTGRES, chosen
+    from fleet.settings.queue import POSTGRES, choose_queue
 
-    return chosen(home, os.environ).kind == POSTGRES
+    return choose_queue(home, os.environ).kind == POSTGRES
 
 
 def way_back(home: Home) -> str:
@@ -184,16 +184,16 @@ def check_embedded(path: str) -> None:
 
 def beads_turn(home: Home) -> AbstractContextManager[int]:
     """Keep other fleet processes from writing with bd, until the block ends."""
-    from fleet.beads.folder import turn
+    from fleet.beads.folder import hold_turn
 
-    return turn(home.beads)
+    return hold_turn(home.beads)
 
 
 def open_other(home: Home, *, make: bool, migrate: bool, said: str | None) -> Fleet | None:
     """Open the queue that `said`, the environment or the settings name. Return None if it is the home's own file."""
-    from fleet.settings.queue import BEADS, POSTGRES, chosen  # the settings are read only if a queue is named
+    from fleet.settings.queue import BEADS, POSTGRES, choose_queue  # the settings are read only if a queue is named
 
-    choice = chosen(home, os.environ, said=said)
+    choice = choose_queue(home, os.environ, said=said)
     if choice.kind == POSTGRES:
         return open_shared(home, choice, make=make, migrate=migrate)
     if choice.kind == BEADS:
@@ -227,10 +227,10 @@ def fill_beads(home: Home, fleet: Fleet, name: str, stamp: str, tell: Callable[[
     from fleet.beads import fill, folder
 
     bd, kept = _bd(home), f"{home.beads}.before-{stamp}.jsonl"
-    with folder.turn(home.beads) as file:
+    with folder.hold_turn(home.beads) as file:
         bd.held = (file,)  # a bd that outlives us keeps the lock, so that the next call waits for it
         if not os.path.isdir(home.beads):  # noqa: PTH112
-            folder.make(bd, fleet.store.config.all().get(fill.PREFIX) or folder.PREFIX)
+            folder.make_folder(bd, fleet.store.config.all().get(fill.PREFIX) or folder.PREFIX)
         fill.fill(bd, fleet.store, name, keep=lambda text: atomic_write(kept, text.encode()), tell=tell)
     return kept if os.path.exists(kept) else ""  # noqa: PTH110
 

@@ -16,9 +16,9 @@ from fleet import coders
 from fleet.agents.base import LaunchSpec
 from fleet.core import clock
 from fleet.core.event import Event, Kind
-from fleet.core.finding import judge
+from fleet.core.finding import judge_evidence
 from fleet.core.outcome import Exit
-from fleet.core.receipt import drafted
+from fleet.core.receipt import draft_receipt
 from fleet.core.run import Ending, Outcome, Run
 from fleet.core.task import Task
 from fleet.core.workspace import Workspace
@@ -73,8 +73,10 @@ def measured(folder: Path) -> float:
     commit_leftovers(home, work.view, work.place, work.index, "what was left")
     tree = of_worktree(work, live.run, committed=True)
     found = compared(found, live, task, tree)  # type: ignore[arg-type]
-    judgement = judge(found.evidence(outcome, task))
-    body = drafted(judgement.finding, judgement.shown, live.folder.cleaned(found.pieces(live.run, Exit(status=0))))
+    judgement = judge_evidence(found.evidence(outcome, task))
+    body = draft_receipt(
+        judgement.finding, judgement.shown, live.folder.cleaned(found.pieces(live.run, Exit(status=0)))
+    )
     took = perf_counter() - began
     assert judgement.finding == "unverified" and tree.changed == CHANGED and found.stream.uses == EVENTS // 3
     assert len(body) > CHANGED * 20

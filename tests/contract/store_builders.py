@@ -6,7 +6,7 @@ from typing import Any
 
 from builders import HOUR, NOON, a_task
 from fleet.core.filter import Lane
-from fleet.core.receipt import Receipt, drafted
+from fleet.core.receipt import Receipt, draft_receipt
 from fleet.core.run import Question, Run
 from fleet.core.task import Claim
 from fleet.core.workflow import Result
@@ -46,7 +46,7 @@ def a_workspace(task_id: str, **changes: Any) -> Workspace:
 
 
 def a_receipt(run_id: str, *, owner: str = "host", finding: str = "verified", **changes: Any) -> Receipt:
-    body = drafted(finding, ("seen",), {"process": {"exit_status": 0}, "git": {"files": [run_id]}})
+    body = draft_receipt(finding, ("seen",), {"process": {"exit_status": 0}, "git": {"files": [run_id]}})
     given = {"task_id": run_id.partition("/")[0], "owner": owner, "made_at": NOON, "body": body, **changes}
     return Receipt(run_id=run_id, finding=finding, **given)
 

@@ -8,7 +8,7 @@ import pytest
 
 from contract.coder_recordings import expectations, lines_of, recorded_coders, scenarios, the_outcome, the_run
 from fleet.coders import CODERS, load
-from fleet.core.finding import Evidence, judge
+from fleet.core.finding import Evidence, judge_evidence
 from fleet.core.outcome import Exit
 
 RECORDED = [(coder, scenario) for coder in recorded_coders() for scenario in scenarios(coder)]
@@ -56,7 +56,7 @@ def test_recorded_run_yields_the_expected_values(name: str, scenario: str) -> No
     assert expected.get("reason", "") in outcome.reason
     seen = Evidence(ending=outcome.ending, tool_calls=outcome.tool_calls, tells_tools=coder.tells_tools)
     if outcome.ending == "finished":
-        assert judge(seen).finding == expected.get("finding", "unverified")
+        assert judge_evidence(seen).finding == expected.get("finding", "unverified")
     if "limit" in expected:
         assert (outcome.limit or None) == expected["limit"]
     if "resets_at" in expected:

@@ -16,7 +16,7 @@ from fleet.coders.prompt import FIELDS as PROMPT_FIELDS
 from fleet.core.errors import BadInput, FleetError
 from fleet.core.event import Event, Kind, Usage
 from fleet.home import Home
-from fleet.settings import Settings, described_coders
+from fleet.settings import Settings, list_described_coders
 from fleet.settings import load as load_settings
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "howto" / "add-a-coder.md").read_text("utf-8")
@@ -130,7 +130,7 @@ def test_prompt_argument_arrives_as_one_word(bench: Bench) -> None:
 
 def test_settings_decide_which_coder_a_name_means(bench: Bench) -> None:
     held = bench.settings('[coders.mine]\nargv = ["mycli"]\n[coders.demo]\nmodel = "x"\n[coders.half]\nmodel = "x"\n')
-    assert described_coders(held) == ("mine",)
+    assert list_described_coders(held) == ("mine",)
     assert load("mine", held).program == "mycli"
     assert load("demo", held).program == "", "settings alone describe nothing"
     assert known("mine", described=held.coders) == "mine"

@@ -4,15 +4,15 @@ import pytest
 
 from builders import HOUR, a_task
 from fleet.core.filter import Filter, Lane
-from fleet.core.host import required, requiring
+from fleet.core.host import encode_requirements, parse_requirements
 from fleet.store.base import Store
 
 pytestmark = pytest.mark.bd_in_soak
 
 
 def test_task_is_found_only_by_hosts_that_offer_all_requirements(store: Store) -> None:
-    fits = {"", "[]", requiring(["gpu"]), requiring(["gpu", "host:a"])}
-    misses = {requiring(["gpu", "big"]), requiring(["host:b"]), "gpu", '{"a": "gpu"}', "[1]", "["}
+    fits = {"", "[]", encode_requirements(["gpu"]), encode_requirements(["gpu", "host:a"])}
+    misses = {encode_requirements(["gpu", "big"]), encode_requirements(["host:b"]), "gpu", '{"a": "gpu"}', "[1]", "["}
     with store.atomic():
         for requires in fits | misses:
             store.tasks.add(a_task(requires=requires))
@@ -23,7 +23,9 @@ def test_task_is_found_only_by_hosts_that_offer_all_requirements(store: Store) -
 
 
 def test_requirements_of_a_task_are_sorted_and_unique() -> None:
-    assert requiring(["b", "a", "b"]) == '["a", "b"]'
-    assert requiring([]) == ""
-    assert required('["a","b"]') == ("a", "b") and required("") == ()
-    assert required("x") is None and required('{"a":1}') is None and required("[1]") is None
+    assert encode_requirements(["b", "a", "b"]) == '["a", "b"]'
+    assert encode_requirements([]) == ""
+    assert parse_requirements('["a","b"]') == ("a", "b") and parse_requirements("") == ()
+    assert (
+        parse_requirements("x") is None and parse_requirements('{"a":1}') is None and parse_requirements("[1]") is None
+    )

@@ -7,7 +7,7 @@ import pytest
 
 from builders import HOUR, NOON, FakeClock
 from contract.store_builders import a_claim, a_receipt, a_run
-from fleet.core.receipt import PIECES, chained, drafted, flaws
+from fleet.core.receipt import PIECES, chain_receipt, draft_receipt, flaws
 from fleet.store.base import Store
 
 pytestmark = pytest.mark.bd_in_soak
@@ -56,7 +56,7 @@ def test_receipt_is_stored_with_end_and_verdict_or_not_at_all(store: Store) -> N
 def test_hashes_of_a_receipt_are_valid_for_any_text(store: Store) -> None:
     odd = {"git": {"files": ["\ud800", "a\0b", "\x1b[2J", "ü", '"', "\\"]}, "claims": {"summary": "x" * 100_000}}
     shown = ("it claims \udcff",)
-    kept = store.receipts.keep(a_receipt("t/1", body=drafted("verified", shown, odd), model="m\ud800"))
+    kept = store.receipts.keep(a_receipt("t/1", body=draft_receipt("verified", shown, odd), model="m\ud800"))
     found = store.receipts.get("t/1")
     assert found == kept
     assert found is not None and "its hash does not match its text" not in flaws(found)
@@ -72,14 +72,14 @@ def test_hashes_of_a_receipt_are_valid_for_any_text(store: Store) -> None:
     ],
 )
 def test_changed_receipt_is_detected(changed: dict[str, Any], fault: str) -> None:
-    kept = chained(a_receipt("t/1", finding="fabricated"), "")
+    kept = chain_receipt(a_receipt("t/1", finding="fabricated"), "")
     assert flaws(kept) == []
     assert any(fault in flaw for flaw in flaws(kept.replace(**changed)))
 
 
 def test_changed_piece_is_named_when_the_receipt_was_rehashed() -> None:
-    kept = chained(a_receipt("t/1"), "")
-    forged = chained(kept.replace(body=kept.body.replace('"exit_status": 0', '"exit_status": 1')), "")
+    kept = chain_receipt(a_receipt("t/1"), "")
+    forged = chain_receipt(kept.replace(body=kept.body.replace('"exit_status": 0', '"exit_status": 1')), "")
     assert flaws(forged) == ["the hash of its piece 'process' does not match its text"]
     assert set(kept.told["pieces"]) <= set(PIECES)
 

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from fleet.settings.price_table import made_on
+from fleet.settings.price_table import read_table_date
 from supervised import Supervised, home
 
 __all__ = ["home"]
@@ -68,7 +68,7 @@ def test_five_resumed_runs_cost_the_sum_of_five_and_the_quota_is_shown(home: Sup
         runs = runs_of(home, key)
         assert [round(run["cost_usd"], 6) for run in runs] == [0.006] * 5
         assert [run["cost_basis"] for run in runs] == ["reported"] * 2 + ["computed"] + ["reported"] * 2
-        assert [run["prices"] for run in runs] == [None, None, str(made_on()), None, None]
+        assert [run["prices"] for run in runs] == [None, None, str(read_table_date()), None, None]
         assert [run["input_tokens"] for run in runs] == [2000] * 5
         assert {run["session"] for run in home.runs(key)} == {SESSION}
         shown = home.fleet("runs", key)

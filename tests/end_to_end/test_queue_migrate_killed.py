@@ -12,11 +12,11 @@ from fleet.core.host import Host
 from program import Program
 
 #: Points where a move is killed: while copying, while comparing, after the copy, and before and after the seal.
-COPYING = ("fleet.store.transfer:_put", "after", 3)
+COPYING = ("fleet.store.transfer:_insert_row", "after", 3)
 COMPARING = ("fleet.store.transfer:_contents", "after", 6)
 COPIED = ("fleet.store.transfer:finish", "before", 1)
 FINISHED = ("fleet.store.transfer:seal", "before", 1)
-SEALED = ("fleet.store.transfer:let_go", "before", 1)
+SEALED = ("fleet.store.transfer:release_copy", "before", 1)
 LET_GO = ("fleet.actions.control.queue_move:_switch", "before", 1)
 #: Points around bd's import: before, after, and once the result was checked.
 NAMED = ("fleet.beads.fill:_import", "before", 1)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fleet.agents.headless import namespace_command
-from fleet.core.finding import Evidence, judge
+from fleet.core.finding import Evidence, judge_evidence
 from fleet.core.run import Ending
 from fleet.core.task import WORKTREE
 from fleet.core.verification import Verification
@@ -73,7 +73,7 @@ def project(tmp_path: Path) -> Installed:
 def found(made: Verification) -> tuple[str, tuple[str, ...]]:
     """Return the finding of honest work with this verification."""
     seen = Evidence(ending=Ending.FINISHED, tool_calls=1, workspace=WORKTREE, changed=1, verification=made)
-    told = judge(seen)
+    told = judge_evidence(seen)
     return told.finding, told.shown
 
 

@@ -13,7 +13,7 @@ import pytest
 import needs
 from campaign.network import Network, can_be_had
 from fleet.core.health import HealthState
-from fleet.store.postgres.link import connect, describe, in_force, required
+from fleet.store.postgres.link import check_encryption, choose_parameters, connect, describe
 from postgres import Server, server
 from program import Program
 
@@ -106,7 +106,7 @@ def test_reported_encryption_is_that_of_the_connection(tmp_path: Path) -> None:
             (f"?sslmode=verify-full&sslrootcert={trusted}", "TLS, with the server's certificate and name verified"),
         ):
             with connect(f"{made.url()}{query}", SECONDS) as link:
-                assert (in_force(link).state, in_force(link).fact) == (HealthState.OK, fact)
+                assert (check_encryption(link).state, check_encryption(link).fact) == (HealthState.OK, fact)
     finally:
         made.remove()
 
@@ -160,17 +160,17 @@ def test_remote_server_must_prove_its_identity_by_default(
     services.write_text("[tasks]\nhost=db.example\n\n[secured]\nhost=db.example\nsslmode=require\n")
     for name, value in {"PGSERVICEFILE": str(services), **env}.items():
         monkeypatch.setenv(name, value)
-    assert (required(said).get("sslmode") == "verify-full") is is_required
+    assert (choose_parameters(said).get("sslmode") == "verify-full") is is_required
 
 
 def test_localhost_counts_as_this_machine_only_if_it_resolves_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PGSSLMODE", raising=False)
     found = ["127.0.0.1", "::1"]
     monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: [(0, 0, 0, "", (each, 0)) for each in found])
-    assert required({"host": "localhost", "port": "77"}) == {
+    assert choose_parameters({"host": "localhost", "port": "77"}) == {
         "host": "localhost,localhost",
         "hostaddr": "127.0.0.1,::1",
         "port": "77,77",
     }
     found.append("10.0.0.5")
-    assert required({"host": "localhost"})["sslmode"] == "verify-full"
+    assert choose_parameters({"host": "localhost"})["sslmode"] == "verify-full"

@@ -11,7 +11,7 @@ from typing import Any
 from fleet.agents.base import ResourceUsage
 from fleet.agents.lock import is_locked
 from fleet.agents.shim_link import ShimConnection, connect, exit_of, peer_of, read_exit
-from fleet.core.clock import growing_pauses, machine_seconds
+from fleet.core.clock import iterate_pauses, machine_seconds
 from fleet.core.errors import FleetError
 from fleet.core.outcome import Exit
 
@@ -156,7 +156,7 @@ class ShimAgent:
 
         Return False if the shim has ended. Retries while the file table is full.
         """
-        pauses = growing_pauses(0.01, 1.0, 1.5)
+        pauses = iterate_pauses(0.01, 1.0, 1.5)
         while True:
             with contextlib.suppress(OSError, FleetError):
                 if not is_locked(self._folder):

@@ -54,14 +54,14 @@ class Difference(NamedTuple):
         return "; ".join(f"{len(each)} {words} ({'; '.join(each[:3])})" for words, each in parts if each)
 
 
-def known_in(store: Store) -> dict[str, StoredTask]:
+def read_known(store: Store) -> dict[str, StoredTask]:
     """Return each task of the file with its edges and comments, in the form that bd can store."""
     found = {task.id: StoredTask(task, [], []) for task in store.tasks.find(Filter(), sort="id")}
     for edge in store.edges.find():
         found[edge.task].edges.append(edge)
     said: set[tuple[Any, ...]] = set()
     for comment in store.comments.find(list(found)):
-        found[comment.task_id].comments.append(_apart(comment, said))
+        found[comment.task_id].comments.append(_separate_time(comment, said))
     return found
 
 
@@ -70,19 +70,19 @@ def difference(export: str, known: dict[str, StoredTask]) -> Difference:
     told = {found["id"]: found for found in issues_in(export)}
     other, how = {}, {}
     for key, mine in known.items():
-        if key in told and (words := _otherwise(mine, told[key], known)):
+        if key in told and (words := _find_differences(mine, told[key], known)):
             taken = {each.id for each in comments_from(told[key], mine.task.created_at)}
-            other[key] = [each for each in _unsaid(mine, told[key]) if each.id not in taken]
+            other[key] = [each for each in _find_missing_comments(mine, told[key]) if each.id not in taken]
             how[key] = words
     missing, foreign = [key for key in known if key not in told], [key for key in told if key not in known]
     return Difference(missing, other, foreign, how)
 
 
-def _otherwise(mine: StoredTask, found: dict[str, Any], known: dict[str, StoredTask]) -> list[str]:
+def _find_differences(mine: StoredTask, found: dict[str, Any], known: dict[str, StoredTask]) -> list[str]:
     """Return the differences between bd's task and ours, in words. Return an empty list if they are the same."""
     now = mine.task.created_at
-    words = list(_fields(mine.task, task_from(found, mine.task, now)))
-    if _unsaid(mine, found) or len(comments_from(found, now)) != len(mine.comments):
+    words = list(_list_changed_fields(mine.task, task_from(found, mine.task, now)))
+    if _find_missing_comments(mine, found) or len(comments_from(found, now)) != len(mine.comments):
         words.append("comments")
     have, told = {(each.task, each.needs): each for each in mine.edges}, edges_from(found, now)
     lost = any(ends not in told or not is_same_edge(edge, told[ends]) for ends, edge in have.items())
@@ -92,7 +92,7 @@ def _otherwise(mine: StoredTask, found: dict[str, Any], known: dict[str, StoredT
     return words
 
 
-def _fields(here: Task, there: Task) -> Iterator[str]:
+def _list_changed_fields(here: Task, there: Task) -> Iterator[str]:
     if here == there:
         return
     for name, value in here.as_dict().items():
@@ -100,17 +100,18 @@ def _fields(here: Task, there: Task) -> Iterator[str]:
         if name == "metadata":
             for key in {**value, **other}:
                 if value.get(key, _NONE) != other.get(key, _NONE):
-                    yield f"{name} {key} is {_shown(value.get(key))} here and {_shown(other.get(key))} in bd"
+                    ours, theirs = _shorten_value(value.get(key)), _shorten_value(other.get(key))
+                    yield f"{name} {key} is {ours} here and {theirs} in bd"
         elif value != other:
-            yield f"{name} is {_shown(value)} here and {_shown(other)} in bd"
+            yield f"{name} is {_shorten_value(value)} here and {_shorten_value(other)} in bd"
 
 
-def _shown(value: Any) -> str:
+def _shorten_value(value: Any) -> str:
     text = str(value) if isinstance(value, datetime) else repr(value)
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
 
 
-def _apart(comment: Comment, said: set[tuple[Any, ...]]) -> Comment:
+def _separate_time(comment: Comment, said: set[tuple[Any, ...]]) -> Comment:
     """Return the comment with a time that bd can tell apart.
 
     bd merges comments with the same author and text within one second. So a repeated comment moves to the next free
@@ -123,7 +124,7 @@ def _apart(comment: Comment, said: set[tuple[Any, ...]]) -> Comment:
     return comment if at <= comment.created_at else comment.replace(created_at=at)
 
 
-def _unsaid(mine: StoredTask, found: dict[str, Any]) -> list[Comment]:
+def _find_missing_comments(mine: StoredTask, found: dict[str, Any]) -> list[Comment]:
     """Return the comments that bd lacks.
 
     Comments are compared by author and text, because bd assigns its own ids and times.
@@ -155,16 +156,16 @@ def fill(bd: Bd, store: Store, name: str, *, keep: Callable[[str], None], tell: 
     not all tasks arrived, and Refused or StoreAway if bd fails.
     """
     _settle(bd, store.config.all())
-    known, export = known_in(store), bd.run("export", "--all")
+    known, export = read_known(store), bd.run("export", "--all")
     found = difference(export, known)
-    if found.foreign and _setting(bd, NAME) != name:
+    if found.foreign and _read_setting(bd, NAME) != name:
         raise IllegalMove(
             f"beads already contains other tasks: {', '.join(found.foreign[:3])}",
             hint="move the home's .beads folder away, or export them (`bd export`) and delete them there",
         )
     if found.foreign or found.other:
         keep(export)
-    _set(bd, NAME, name)
+    _write_setting(bd, NAME, name)
     # An import adds labels, comments and edges but removes none, so a differing task is deleted and imported again.
     # Deleting a task changes what other tasks say about it in bd, so the last round imports those again.
     for recreate in (False, True, False):
@@ -173,29 +174,29 @@ def fill(bd: Bd, store: Store, name: str, *, keep: Callable[[str], None], tell: 
         _send(bd, known, found, recreate=recreate, tell=tell)
         found = difference(bd.run("export", "--all"), known)
     if found:
-        raise unlike(found)
+        raise make_difference_fault(found)
 
 
 def compare(bd: Bd, store: Store) -> None:
     """Raise StoreFault unless bd holds exactly the tasks of the file. Raises StoreAway if bd does not answer."""
-    if found := difference(bd.run("export", "--all"), known_in(store)):
-        raise unlike(found)
+    if found := difference(bd.run("export", "--all"), read_known(store)):
+        raise make_difference_fault(found)
 
 
 def sign(bd: Bd, name: str) -> None:
     """Record in bd which queue its tasks belong to, so that they can move back to that queue."""
-    if _setting(bd, NAME) != name:
-        _set(bd, NAME, name)
+    if _read_setting(bd, NAME) != name:
+        _write_setting(bd, NAME, name)
 
 
-def unlike(found: Difference) -> StoreFault:
+def make_difference_fault(found: Difference) -> StoreFault:
     """Return the error for a bd whose tasks differ from the file's."""
     hint = "run the command again, and report the error if it stays; nothing was switched"
     return StoreFault(f"the tasks were not copied completely: {found}", hint=hint)
 
 
 def _settle(bd: Bd, settings: dict[str, str]) -> None:
-    theirs, ours = _setting(bd, PREFIX), settings.get(PREFIX, "")
+    theirs, ours = _read_setting(bd, PREFIX), settings.get(PREFIX, "")
     if ours and theirs and ours != theirs:
         raise IllegalMove(
             f"ids begin with {ours} in this queue and with {theirs} in bd",
@@ -229,12 +230,12 @@ def _import(bd: Bd, part: Iterable[StoredTask]) -> None:
         raise BdRefusal(f"bd rejects these dependencies: {skipped[:3]}")
 
 
-def _setting(bd: Bd, key: str) -> str:
+def _read_setting(bd: Bd, key: str) -> str:
     found = objects(bd.run("config", "list", "--json"))
     return str(found[0].get(key) or "") if found else ""
 
 
-def _set(bd: Bd, key: str, value: str) -> None:
+def _write_setting(bd: Bd, key: str, value: str) -> None:
     bd.run("config", "set", key, value)
 
 

@@ -21,7 +21,7 @@ LOOK_EVERY = 0.5
 TURN_SECONDS = 30.0
 
 
-def make(bd: Bd, prefix: str = PREFIX) -> None:
+def make_folder(bd: Bd, prefix: str = PREFIX) -> None:
     """Create bd's folder with `prefix` as the prefix of its ids. Raises HomeRefused if bd created none."""
     # fleet itself manages git, agent files and hooks in a repository.
     bd.run("init", "--prefix", prefix, "--skip-hooks", "--skip-agents", "--quiet")
@@ -59,7 +59,7 @@ def take_turn(folder: str, *, seconds: float = TURN_SECONDS) -> int:
 
 
 @contextmanager
-def turn(folder: str) -> Iterator[int]:
+def hold_turn(folder: str) -> Iterator[int]:
     """Hold the lock for writes with bd inside the block. Yields the descriptor of the lock file."""
     file = take_turn(folder)
     try:
@@ -75,7 +75,7 @@ def stamp(path: str) -> str:
 
 
 @contextmanager
-def listening(folder: str, call: Callable[[], None]) -> Iterator[None]:
+def listen_for_writes(folder: str, call: Callable[[], None]) -> Iterator[None]:
     """Call `call` from another thread after each write to the folder, until the block ends."""
     over = threading.Event()
 

@@ -156,7 +156,7 @@ def task_from(found: dict[str, Any], before: Task | None, now: datetime) -> Task
         held = fields["assignee"] if fields["status"] == Status.IN_PROGRESS else ""
         return Task(id=found["id"], **fields, extra=extra, claim_owner=held)
     after = before.replace(**fields, extra={**before.extra, **extra})
-    return _claims_kept(before, _instants_kept(before, after))
+    return _keep_claim(before, _keep_instants(before, after))
 
 
 def edges_from(found: dict[str, Any], now: datetime) -> dict[tuple[str, str], Edge]:
@@ -203,7 +203,7 @@ def line_of(task: Task, edges: Iterable[Edge] = (), comments: Iterable[Comment] 
     return encode(found) + "\n"
 
 
-def _instants_kept(before: Task, after: Task) -> Task:
+def _keep_instants(before: Task, after: Task) -> Task:
     """Return `after` with the known exact instants.
 
     bd rounds instants, and it sets some by its own clock even if nothing else changed.
@@ -220,7 +220,7 @@ def _instants_kept(before: Task, after: Task) -> Task:
     return same if same == before else after
 
 
-def _claims_kept(before: Task, after: Task) -> Task:
+def _keep_claim(before: Task, after: Task) -> Task:
     """Return `after` with the claim that results from bd's status and assignee.
 
     A supervisor's claim lasts until bd shows another holder. For a manual claim, bd decides.

@@ -127,7 +127,7 @@ class Mirror:
             if first or (asked and asked.get("mark") != mark):
                 self._follow_settings()
                 self._config.set(SETTINGS, None)
-            self._note(mark, own=False)
+            self._record_mark(mark, own=False)
             self._file.block("forget_written")
 
     def is_behind(self) -> bool:
@@ -145,11 +145,11 @@ class Mirror:
             raise bd_limits.refusal(unfit)  # otherwise bd would silently store a different number
         telling = BdWrites(self.bd, changes, fenced=self.fenced)
         if telling or settings:
-            self._tell_all(telling, settings)
+            self._push_all(telling, settings)
             for each in written:
                 self._puller.forget(each.one)
         if self._wrote and not self._foreign:
-            self._note(self._mark, own=True)
+            self._record_mark(self._mark, own=True)
 
     def take_back(self) -> None:
         given, self._given = self._given, []
@@ -158,13 +158,13 @@ class Mirror:
             with self.turn():
                 BdWrites(self.bd, changes, fenced=self.fenced).run_anyway()
 
-    def _tell_all(self, telling: BdWrites, settings: Sequence[str]) -> None:
+    def _push_all(self, telling: BdWrites, settings: Sequence[str]) -> None:
         """Apply all changes to bd. If one fails, undo the earlier ones as far as bd can."""
         try:
             with self.turn():
                 telling.run()
                 for key in settings:
-                    self._tell_setting(key)
+                    self._push_setting(key)
         except FleetError:
             if back := telling.reverse():
                 with self.turn():
@@ -175,7 +175,7 @@ class Mirror:
     def turn(self) -> Iterator[None]:
         """Hold bd's write lock inside the block and detect writes by others since this transaction began."""
         self._seen, self._wrote = {}, True
-        with beads_folder.turn(self.folder):
+        with beads_folder.hold_turn(self.folder):
             self._foreign |= beads_folder.fingerprint(self.folder) != self._mark
             yield
             self._mark = beads_folder.fingerprint(self.folder)
@@ -214,7 +214,7 @@ class Mirror:
         """
         for key in self._leases.due(owners):
             try:
-                with beads_folder.turn(self.folder):
+                with beads_folder.hold_turn(self.folder):
                     current = self._is_current()
                     self.bd.ask("heartbeat", key, actor=owners[key], seconds=LONGEST_BEAT)
                     mark = beads_folder.fingerprint(self.folder)
@@ -224,13 +224,16 @@ class Mirror:
             self._leases.renewed(key)
             if current:
                 with self._file.unwatched():
-                    self._note(mark, own=True)
+                    self._record_mark(mark, own=True)
 
     def _changes(self, written: list[WrittenItem]) -> TransactionChanges:
         ids = dict.fromkeys(each.one for each in written if each.kind in ("task", "edge", "comment"))
         tasks = []
         for key in ids:
-            before, after = self._told.get(key) or _found(self._committed.tasks, key), _found(self._own.tasks, key)
+            before, after = (
+                self._told.get(key) or _find_task(self._committed.tasks, key),
+                _find_task(self._own.tasks, key),
+            )
             if before is not None or after is not None:
                 tasks.append(TaskChange(before, after))
         alive = {each.after.id for each in tasks if each.after is not None}
@@ -250,7 +253,7 @@ class Mirror:
             comments=[each for each in self._own.comments.find(list(ids)) if each.id in said],
         )
 
-    def _tell_setting(self, key: str) -> None:
+    def _push_setting(self, key: str) -> None:
         value = self._config.all().get(key)
         words = ("config", "unset", key) if value is None else ("config", "set", key, value)
         self.bd.run(*words)
@@ -264,11 +267,11 @@ class Mirror:
 
     def _is_current(self) -> bool:
         mark = beads_folder.fingerprint(self.folder)
-        if not self._fits(mark):
+        if not self._matches_mark(mark):
             self._seen = self.known(SEEN)
-        return self._fits(mark)
+        return self._matches_mark(mark)
 
-    def _fits(self, mark: str) -> bool:
+    def _matches_mark(self, mark: str) -> bool:
         if self._seen.get("mark") != mark:
             return False
         age = time.time() - float(self._seen.get("at", 0))
@@ -276,7 +279,7 @@ class Mirror:
             return 0 <= age < UNTOLD
         return not self._seen.get("own") or 0 <= age < CHECK_AFTER
 
-    def _note(self, mark: str, *, own: bool) -> None:
+    def _record_mark(self, mark: str, *, own: bool) -> None:
         # bd's files do not show who wrote, so our own write is followed by another check later.
         self._seen = {"mark": mark, "own": own, "at": time.time()}
         self._config.set(SEEN, encode(self._seen))
@@ -310,7 +313,7 @@ class Mirror:
         return HealthCheck(name="bd", state=HealthState.OK, fact=fact)
 
 
-def _found(tasks: SqlTasks, task_id: str) -> Task | None:
+def _find_task(tasks: SqlTasks, task_id: str) -> Task | None:
     try:
         return tasks.get(task_id)
     except TaskNotFound:

@@ -11,7 +11,7 @@ import tempfile
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from fleet.core.clock import growing_pauses
+from fleet.core.clock import iterate_pauses
 from fleet.core.errors import StoreAway, StoreFault
 from fleet.core.jsontext import decode
 from fleet.core.redaction import Redactor
@@ -66,9 +66,9 @@ class Answer(NamedTuple):
             with contextlib.suppress(ValueError):
                 found = decode(text)
                 if isinstance(found, dict) and isinstance(found.get("error"), str):
-                    return _shown("; ".join([found["error"], *_failed(found)])[:2000])
+                    return _redact_text("; ".join([found["error"], *_list_failures(found)])[:2000])
         lines = [line for line in self.err.splitlines() if line.startswith("Error")] or self.err.splitlines()
-        return _shown("; ".join(lines)[:2000]) or f"exit code {self.code}"
+        return _redact_text("; ".join(lines)[:2000]) or f"exit code {self.code}"
 
     @property
     def is_passing(self) -> bool:
@@ -98,21 +98,21 @@ class Bd:
         If `seconds` is given, it limits the call and bd is called only once.
         """
         deadline = time.monotonic() + (0.0 if seconds else self._patience)
-        tries, pauses = 0, growing_pauses(0.1, 3.0)
+        tries, pauses = 0, iterate_pauses(0.1, 3.0)
         while True:
-            answer = self._once(argv, actor, text, seconds or LONGEST)
+            answer = self._run_once(argv, actor, text, seconds or LONGEST)
             if not answer.code or not answer.is_passing:
                 return answer
             pause, tries = next(pauses), tries + 1
             if time.monotonic() + pause > deadline:
-                raise away(f"`bd {argv[0]}` failed {tries} times: {answer.fault}")
+                raise make_away_error(f"`bd {argv[0]}` failed {tries} times: {answer.fault}")
             time.sleep(pause)
 
     def environment(self, actor: str) -> dict[str, str]:
         """Return the environment for bd, without variables that would change its output or its folder."""
         return bd_environment(os.environ, self.folder, actor)
 
-    def _once(self, argv: Sequence[str], actor: str, text: str, seconds: float) -> Answer:
+    def _run_once(self, argv: Sequence[str], actor: str, text: str, seconds: float) -> Answer:
         command = [self.program, *argv]
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, tempfile.TemporaryFile() as said:
             said.write(text.encode())
@@ -129,9 +129,9 @@ class Bd:
                     start_new_session=True,  # Ctrl-C is meant for the supervisor, which shuts down in order
                 )
             except OSError as error:
-                raise away(f"{self.program} cannot be started: {error.strerror}") from error
-            code = _ended(process, argv[0], seconds)
-            return Answer(code, _read(out), _read(err))
+                raise make_away_error(f"{self.program} cannot be started: {error.strerror}") from error
+            code = _wait_for_exit(process, argv[0], seconds)
+            return Answer(code, _read_output(out), _read_output(err))
 
 
 def bd_environment(env: Mapping[str, str], folder: str, actor: str) -> dict[str, str]:
@@ -161,10 +161,10 @@ def find_program(env: Mapping[str, str], *, known: str = "") -> str:
     for path in (said, known, *(f"{folder}/bd" for folder in folders if folder.startswith("/"))):
         if path and os.access(path, os.X_OK) and os.path.isfile(path) and not _is_ours(path):  # noqa: PTH113
             return path
-    raise away("bd is not on PATH")
+    raise make_away_error("bd is not on PATH")
 
 
-def away(fact: str) -> StoreAway:
+def make_away_error(fact: str) -> StoreAway:
     """Return the error for a bd that does not answer."""
     return StoreAway(fact, hint="install beads, or set FLEET_BD to the path of bd")
 
@@ -197,22 +197,22 @@ def objects(text: str) -> list[dict[str, Any]]:
     return [each for each in (found if isinstance(found, list) else [found]) if isinstance(each, dict)]
 
 
-def _failed(found: dict[str, Any]) -> list[str]:
+def _list_failures(found: dict[str, Any]) -> list[str]:
     """Return the tasks of a batch that failed, each with the reason."""
     failed = found.get("failed")
     parts = [each for each in failed if isinstance(each, dict)] if isinstance(failed, list) else []
     return [f"{each.get('id')}: {each.get('error')}" for each in parts]
 
 
-def _shown(text: str) -> str:
+def _redact_text(text: str) -> str:
     return Redactor().text(text)
 
 
-def _ended(process: subprocess.Popen[bytes], verb: str, seconds: float) -> int:
+def _wait_for_exit(process: subprocess.Popen[bytes], verb: str, seconds: float) -> int:
     try:
         return process.wait(seconds)
     except subprocess.TimeoutExpired:
-        raise away(f"`bd {verb}` took longer than {seconds:.0f} s") from None
+        raise make_away_error(f"`bd {verb}` took longer than {seconds:.0f} s") from None
     finally:
         if process.returncode is None:  # also on an interrupt
             with contextlib.suppress(ProcessLookupError):
@@ -220,10 +220,10 @@ def _ended(process: subprocess.Popen[bytes], verb: str, seconds: float) -> int:
             process.wait()
 
 
-def _read(file: IO[bytes]) -> str:
+def _read_output(file: IO[bytes]) -> str:
     size = file.seek(0, os.SEEK_END)
     if size > LARGEST:
-        raise away(f"bd answered with more than {LARGEST >> 20} MiB")
+        raise make_away_error(f"bd answered with more than {LARGEST >> 20} MiB")
     file.seek(0)
     return file.read().decode(errors="replace")
 

@@ -39,7 +39,7 @@ class Puller:
         fresh, present = self._fresh(text, known)
         now = self._store.now()
         for found in fresh:
-            self._put(known.get(found["id"]), task_from(found, known.get(found["id"]), now))
+            self._save_task(known.get(found["id"]), task_from(found, known.get(found["id"]), now))
         for task in known.values():
             if task.id not in present and not task.ephemeral:  # ephemeral tasks are not exported
                 self._store.tasks.remove(task.id)
@@ -56,7 +56,7 @@ class Puller:
         lines = self._lines
         self._lines = {}
         for line in text.splitlines():
-            found = _parsed(line)
+            found = _parse_line(line)
             if not is_issue(found):
                 continue
             key, seen = found["id"], hash(line)
@@ -66,7 +66,7 @@ class Puller:
                 fresh.append(found)
         return fresh, present
 
-    def _put(self, before: Task | None, after: Task) -> None:
+    def _save_task(self, before: Task | None, after: Task) -> None:
         if before is None:
             self._store.tasks.add(after)
         elif after != before:
@@ -109,7 +109,7 @@ class Puller:
 
 
 def issues_in(text: str) -> list[dict[str, Any]]:
-    return [found for line in text.splitlines() if is_issue(found := _parsed(line))]
+    return [found for line in text.splitlines() if is_issue(found := _parse_line(line))]
 
 
 def is_same_edge(known: Edge, told: Edge) -> bool:
@@ -117,7 +117,7 @@ def is_same_edge(known: Edge, told: Edge) -> bool:
     return known.type == told.type and (known.gate == told.gate or told.metadata == "{}")
 
 
-def _parsed(line: str) -> Any:
+def _parse_line(line: str) -> Any:
     try:
         return decode(line)
     except (ValueError, RecursionError):

@@ -71,7 +71,7 @@ class BdCall(NamedTuple):
         return (*self.argv, *self.ids)
 
 
-def steps(changes: TransactionChanges, *, fenced: bool) -> list[BdCall]:
+def list_calls(changes: TransactionChanges, *, fenced: bool) -> list[BdCall]:
     """Return the bd calls for some changes, in order.
 
     The order is new tasks, updates, claims, closings, edges, comments and deletions.
@@ -80,17 +80,17 @@ def steps(changes: TransactionChanges, *, fenced: bool) -> list[BdCall]:
     kept = [(each.before, each.after) for each in changes.tasks if each.before is not None and each.after is not None]
     gone = [each.before.id for each in changes.tasks if each.before is not None and each.after is None]
     born = {task.id for task in new}
-    found = _imported(new, changes)
-    found += _joined(step for before, after in kept for step in _updates(before, after, fenced))
-    found += _joined(_claim(after.id, after.assignee) for before, after in kept if is_taken(before, after))
-    found += _joined(_close(before, after) for before, after in kept if after.status == "closed" != before.status)
+    found = _import_calls(new, changes)
+    found += _merge_calls(step for before, after in kept for step in _updates(before, after, fenced))
+    found += _merge_calls(_claim(after.id, after.assignee) for before, after in kept if is_taken(before, after))
+    found += _merge_calls(_close(before, after) for before, after in kept if after.status == "closed" != before.status)
     found += _edges(changes, born, {after.id: after for _, after in kept})
-    found += [_said(each) for each in changes.comments if each.task_id not in born]
-    found += [BdCall(("delete", "--force"), tuple(part)) for part in _parts(gone)]
+    found += [_comment_call(each) for each in changes.comments if each.task_id not in born]
+    found += [BdCall(("delete", "--force"), tuple(part)) for part in _split_ids(gone)]
     return found
 
 
-def undoing(changes: TransactionChanges, told: Collection[str], *, linked: bool) -> TransactionChanges:
+def reverse_changes(changes: TransactionChanges, told: Collection[str], *, linked: bool) -> TransactionChanges:
     """Return the changes that undo `changes` for the tasks in `told`.
 
     Edges are undone only if `linked`. Comments stay: bd cannot delete a comment.
@@ -117,10 +117,10 @@ def claim_steps(taken: Sequence[tuple[Task, Task]]) -> list[BdCall]:
     """
     waking = [before for before, _ in taken if before.status != Status.OPEN or before.defer_until is not None]
     woken = [BdCall(("update", "--status=open", "--defer="), (each.id,)) for each in waking]
-    return _joined(woken) + _joined(_claim(after.id, after.assignee) for _, after in taken)
+    return _merge_calls(woken) + _merge_calls(_claim(after.id, after.assignee) for _, after in taken)
 
 
-def _imported(new: Sequence[Task], changes: TransactionChanges) -> list[BdCall]:
+def _import_calls(new: Sequence[Task], changes: TransactionChanges) -> list[BdCall]:
     if not new:
         return []
     lines = []
@@ -220,7 +220,7 @@ def _close(before: Task, after: Task) -> BdCall:
     return BdCall(("close", "--force", f"--reason={reason}", *session), (after.id,), before.assignee or "fleet")
 
 
-def _said(comment: Comment) -> BdCall:
+def _comment_call(comment: Comment) -> BdCall:
     return BdCall(("comment", comment.task_id, "--stdin"), actor=comment.author or "fleet", text=comment.text)
 
 
@@ -231,23 +231,23 @@ def _edges(changes: TransactionChanges, born: set[str], kept: Mapping[str, Task]
     """
     linked = [each for each in changes.linked if each.task not in born]
     special = [each for each in linked if each.thread_id or each.metadata != "{}"]
-    lines = [f"dep remove {_word(each.task)} {_word(each.needs)}" for each in changes.unlinked]
+    lines = [f"dep remove {_quote_word(each.task)} {_quote_word(each.needs)}" for each in changes.unlinked]
     plain = [each for each in linked if each not in special]
-    lines += [f"dep add {_word(each.task)} {_word(each.needs)} {_word(each.type)}" for each in plain]
+    lines += [f"dep add {_quote_word(each.task)} {_quote_word(each.needs)} {_quote_word(each.type)}" for each in plain]
     found = [BdCall(("batch",), text="\n".join(lines) + "\n")] if lines else []
     more = "".join(line_of(kept[each.task], [each]) for each in special)
     return found + ([BdCall(("import", "-", "--allow-stale", "--json"), text=more)] if more else [])
 
 
-def _joined(found: Iterable[BdCall]) -> list[BdCall]:
+def _merge_calls(found: Iterable[BdCall]) -> list[BdCall]:
     """Merge calls that differ only in their task."""
     together: dict[BdCall, list[str]] = {}
     for step in found:
         together.setdefault(step._replace(ids=()), []).extend(step.ids)
-    return [step._replace(ids=tuple(part)) for step, ids in together.items() for part in (_parts(ids) or [[]])]
+    return [step._replace(ids=tuple(part)) for step, ids in together.items() for part in (_split_ids(ids) or [[]])]
 
 
-def _parts(ids: Sequence[str]) -> list[Sequence[str]]:
+def _split_ids(ids: Sequence[str]) -> list[Sequence[str]]:
     return [ids[at : at + _MOST_IDS] for at in range(0, len(ids), _MOST_IDS)]
 
 
@@ -259,7 +259,7 @@ def _csv(text: str) -> str:
     return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\n') else text
 
 
-def _word(text: str) -> str:
+def _quote_word(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
@@ -271,7 +271,7 @@ class BdWrites:
 
     def __init__(self, bd: Bd, changes: TransactionChanges, *, fenced: bool) -> None:
         self._bd, self._changes, self._fenced = bd, changes, fenced
-        self._steps = steps(changes, fenced=fenced)
+        self._steps = list_calls(changes, fenced=fenced)
         self._told: set[str] = set()
         self._linked = False
 
@@ -300,7 +300,7 @@ class BdWrites:
 
     def reverse(self) -> BdWrites:
         """Return the calls that undo everything applied so far."""
-        changes = undoing(self._changes, self._told, linked=self._linked)
+        changes = reverse_changes(self._changes, self._told, linked=self._linked)
         return BdWrites(self._bd, changes, fenced=self._fenced)
 
     def _run(self, step: BdCall) -> None:
@@ -308,7 +308,7 @@ class BdWrites:
             return self._claim(step)
         told = ("--json",) if step.argv[0] == "update" else ()
         answer = self._bd.ask(*step.words, *told, actor=step.actor, text=step.text)
-        applied = _applied(step, answer)
+        applied = _list_applied(step, answer)
         self._told |= applied
         if answer.code == GUARDED:
             held = next(each.before for each in self._changes.tasks if each.before and each.before.id in step.ids)
@@ -323,13 +323,13 @@ class BdWrites:
 
     def _claim(self, step: BdCall) -> None:
         taken = [(each.before, each.after) for each in self._changes.tasks if each.after and each.after.id in step.ids]
-        lost = take(self._bd, [(before, after) for before, after in taken if before and after])
+        lost = claim_in_bd(self._bd, [(before, after) for before, after in taken if before and after])
         self._told |= set(step.ids) - set(lost)
         if lost:
             raise AlreadyClaimed(next(iter(lost.values())))
 
 
-def take(bd: Bd, pairs: Sequence[tuple[Task, Task]]) -> dict[str, str]:
+def claim_in_bd(bd: Bd, pairs: Sequence[tuple[Task, Task]]) -> dict[str, str]:
     """Claim tasks in bd. Return the tasks that bd did not give to us, with reasons. Raises StoreAway."""
     lost: dict[str, str] = {}
     for step in claim_steps(pairs):
@@ -342,7 +342,7 @@ def take(bd: Bd, pairs: Sequence[tuple[Task, Task]]) -> dict[str, str]:
     return lost
 
 
-def _applied(step: BdCall, answer: Answer) -> set[str]:
+def _list_applied(step: BdCall, answer: Answer) -> set[str]:
     """Return the tasks that a call of bd changed."""
     if step.argv[0] == "update":
         return {str(each.get("id")) for each in objects(answer.out)} & set(step.ids)

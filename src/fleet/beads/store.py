@@ -17,7 +17,7 @@ from fleet.beads import folder as beads_folder
 from fleet.beads.connection import BeadsConnection
 from fleet.beads.mirror import OWNER, PROGRAM, SEEN, SETTINGS, Mirror
 from fleet.beads.program import Bd, find_program
-from fleet.beads.push import take
+from fleet.beads.push import claim_in_bd
 from fleet.core import clock
 from fleet.core.errors import FleetError
 from fleet.core.filter import Filter
@@ -65,7 +65,7 @@ class BeadsStore(Store):
         self.claims = BeadsClaims(file, now, self.tasks, self._search, self._committed, self.mirror)
         self.config = BeadsConfig(file)
         if make and not os.path.isdir(folder):  # noqa: PTH112
-            beads_folder.make(Bd(find_program(os.environ), folder))
+            beads_folder.make_folder(Bd(find_program(os.environ), folder))
         file.watch(self.mirror)
 
     def close(self) -> None:
@@ -76,7 +76,7 @@ class BeadsStore(Store):
         self.connection.confirm()
 
     def listening(self, call: Callable[[], None]) -> AbstractContextManager[None]:
-        return beads_folder.listening(self.mirror.folder, call)
+        return beads_folder.listen_for_writes(self.mirror.folder, call)
 
     def was_moved(self) -> bool:
         with self.connection.unwatched():
@@ -117,7 +117,7 @@ class BeadsClaims(SqlClaims):
             known = {task.id: task for task in self._committed.tasks.find(Filter(ids=ids))}
             pairs = [(known[each.task.id], each.task) for each in claims if each.task.id in known]
             with mirror.turn() if pairs else nullcontext():
-                lost = take(mirror.bd, pairs)
+                lost = claim_in_bd(mirror.bd, pairs)
             for before, after in pairs:
                 if before.id in lost:
                     mirror.leave_alone(before, lost[before.id])
@@ -129,7 +129,7 @@ class BeadsClaims(SqlClaims):
         return [claim for claim in claims if claim.task.id in known and claim.task.id not in lost]
 
     def renew(self, claims: Iterable[Claim], *, ttl: timedelta) -> list[Claim]:
-        held = [self._retaken(claim) for claim in super().renew(claims, ttl=ttl)]
+        held = [self._find_retaken(claim) for claim in super().renew(claims, ttl=ttl)]
         if held and self._mirror.fenced:
             self._mirror.beat({claim.task.id: claim.owner for claim in held})
         return held
@@ -144,7 +144,7 @@ class BeadsClaims(SqlClaims):
                 self._tasks.save(task)
             return [*super().reap(spare=spare), *strays]
 
-    def _retaken(self, claim: Claim) -> Claim:
+    def _find_retaken(self, claim: Claim) -> Claim:
         """Return the renewed claim, with its task claimed again if bd reopened it meanwhile (`bd reclaim`)."""
         if not _is_dropped(claim.task):
             return claim

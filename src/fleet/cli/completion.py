@@ -103,10 +103,10 @@ def complete_refs(ctx: click.Context, param: click.Parameter, incomplete: str) -
 
 def complete_settings(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer the keys of settings, for `config set` with an equals sign."""
-    from fleet.settings.keys import documented
+    from fleet.settings.keys import iterate_documented_keys
 
     end = "=" if ctx.command.name == "set" else ""
-    found = [(f"{name}{end}", key.help) for name, key in documented()]
+    found = [(f"{name}{end}", key.help) for name, key in iterate_documented_keys()]
     return [CompletionItem(name, help=clean(text)[:60]) for name, text in found if name.startswith(incomplete)]
 
 

@@ -44,7 +44,7 @@ def make_agents(
         fail_to_pass=given["fail_to_pass"] or None,
         no_changes=given["allow_no_changes"] or None,
     )
-    requires = host.wanted(given["requires"], given["host"])
+    requires = host.make_requirements(given["requires"], given["host"])
     plain = {name: given[name] for name in ("base", "quick", "headless", "verify")}
     terms = CreateOptions(**plain, rules=rules.text(), requires=requires)
     create.check_names(wishes)

@@ -6,7 +6,7 @@ from fleet import __version__
 from fleet.cli.bd import main as bd
 from fleet.core.errors import UsageError
 from fleet.core.jsontext import encode_printable
-from fleet.settings.keys import documented
+from fleet.settings.keys import iterate_documented_keys
 
 NAMES = """\
 Most commands take the NAME of a task:
@@ -155,7 +155,7 @@ def version(as_json: bool) -> None:
 
 
 def _settings() -> str:
-    return "".join(f"  {name}\n      {_first_sentence(key.help)}\n" for name, key in documented())
+    return "".join(f"  {name}\n      {_first_sentence(key.help)}\n" for name, key in iterate_documented_keys())
 
 
 def _first_sentence(text: str) -> str:

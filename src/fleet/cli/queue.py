@@ -16,7 +16,7 @@ from fleet.core.errors import BadInput, QueueMoved
 from fleet.core.filter import Filter
 from fleet.core.jsontext import encode_printable
 from fleet.home import find
-from fleet.settings.queue import chosen, refuse_password
+from fleet.settings.queue import choose_queue, refuse_password
 
 LONGEST = 4096
 
@@ -32,7 +32,7 @@ def queue(ctx: click.Context, as_json: bool) -> None:
     with open_fleet(home) as fleet:
         counts = fleet.store.tasks.count(Filter(), by="status")
         shared, moved = fleet.store.is_shared, fleet.store.was_moved()
-    kind = chosen(home, os.environ).kind
+    kind = choose_queue(home, os.environ).kind
     told = {"kind": kind, "shared": shared, "moved": moved, "tasks": sum(counts.values()), "statuses": counts}
     if as_json:
         click.echo(encode_printable(told, 2))
@@ -61,7 +61,7 @@ def migrate(places: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
         raise BadInput("too many arguments", hint="fleet queue migrate [FROM] TO")
     home = find()
     home.require()
-    now = chosen(home, os.environ)
+    now = choose_queue(home, os.environ)
     said = [_read(each) for each in places]
     source, target = (now.url or now.kind, *said) if len(said) == 1 else said
 

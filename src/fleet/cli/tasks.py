@@ -20,7 +20,7 @@ from fleet.cli.questions import told
 from fleet.cli.tables import cost, explained
 from fleet.cli.text import block, clean
 from fleet.core.filter import READY
-from fleet.core.host import plain, required, without_pin
+from fleet.core.host import join_requirements, parse_requirements, without_pin
 from fleet.core.run import total_cost
 from fleet.core.task import Status, Task
 from fleet.descent import is_agents
@@ -65,7 +65,11 @@ def show(task_id: str, as_json: bool) -> int:
         usd, basis = total_cost(runs)
         waits = asked_by(fleet, key)
         tree = space.path if space is not None and not space.is_gone else ""
-        requires = plain(in_names(fleet, required(task.requires) or (task.requires,))) if task.requires else ""
+        requires = (
+            join_requirements(in_names(fleet, parse_requirements(task.requires) or (task.requires,)))
+            if task.requires
+            else ""
+        )
         if as_json:
             more = {
                 "worktree": tree,

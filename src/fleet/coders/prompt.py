@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from fleet.core.quoting import fenced
+from fleet.core.quoting import fence_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,13 +75,13 @@ def spoken_for(
 def not_passed(made: Verification) -> str:
     """Return why a task runs again whose work failed its verify command, with the command's output."""
     said = f"fleet ran `{made.command}` in a clean checkout of your branch's commits, and it {made.in_words}."
-    told = fenced(made.tail, "the end of its output") if made.tail.strip() else "It printed nothing."
+    told = fence_text(made.tail, "the end of its output") if made.tail.strip() else "It printed nothing."
     return f"{said}\n\n{told}\n\nFind out why, and fix the work, not the check."
 
 
 def not_so(shown: str) -> str:
     """Return why a task runs again whose agent made false claims."""
-    told = fenced(shown, "the false claims")
+    told = fence_text(shown, "the false claims")
     return (
         "the previous run reported success, and fleet checked its claims.\n\n"
         f"{told}\n\nDo not trust its notes: read the files themselves, do the work, and claim in "

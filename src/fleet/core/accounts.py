@@ -91,7 +91,7 @@ def account_slots(
     states = {each.name: each for each in known if each.coder == coder}
     found: list[AccountSlot] = []
     slowed = ""
-    for name, most, pause in _configured(settings, coder):
+    for name, most, pause in _list_configured(settings, coder):
         state = states.get(name) or Account(coder=coder, name=name)
         shown = f"account {name!r} of {coder}" if name else coder
         if is_parked(state, now):
@@ -152,7 +152,7 @@ def after_run(
         until = max(told, now + SECOND) if told is not None else now + slow_down(strikes, limits)
     else:
         strikes = max(strikes, limits.rate_limit_retries + 1)
-        until = _told(outcome, now) or now + _growing(strikes - limits.rate_limit_retries - 1)
+        until = _get_reported_end(outcome, now) or now + _compute_wait(strikes - limits.rate_limit_retries - 1)
     if same and account.parked_until is not None:
         until = max(until, account.parked_until)
     return account.replace(strikes=strikes, parked_until=until, parked_reason=outcome.reason)
@@ -163,11 +163,11 @@ def slow_down(strikes: int, limits: RateLimits) -> timedelta:
     return timedelta(seconds=min(limits.rate_limit_base_seconds * 2 ** (strikes - 1), limits.rate_limit_max_seconds))
 
 
-def _growing(times: int) -> timedelta:
+def _compute_wait(times: int) -> timedelta:
     return min(WAIT_CAP, WAIT_BASE * (1 << min(times, 16)))
 
 
-def _told(outcome: Outcome, now: datetime) -> datetime | None:
+def _get_reported_end(outcome: Outcome, now: datetime) -> datetime | None:
     """Return the end of the limit as the coder reported it, within reasonable bounds, or None."""
     if outcome.resume_at is None:
         return None
@@ -179,7 +179,7 @@ def _is_long(outcome: Outcome, now: datetime, limits: RateLimits) -> bool:
     return outcome.resume_at is not None and outcome.resume_at > now + longest
 
 
-def _configured(settings: SlotSettings, coder: str) -> list[tuple[str, int, timedelta]]:
+def _list_configured(settings: SlotSettings, coder: str) -> list[tuple[str, int, timedelta]]:
     return [
         (each.name, each.max_concurrent or UNLIMITED, timedelta(seconds=each.start_interval_seconds))
         for each in accounts_of(settings.accounts, coder)

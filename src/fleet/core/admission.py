@@ -34,20 +34,20 @@ def is_pooled(task: Task) -> bool:
 
 def room_of(tasks: Iterable[Task], *, otherwise: int) -> int:
     """Return the highest limit among the running tasks, or `otherwise` if there is none."""
-    return max((_at_once(task) for task in tasks), default=otherwise)
+    return max((_read_at_once(task) for task in tasks), default=otherwise)
 
 
-def fitting(claims: Sequence[Claim], running: int) -> tuple[list[Claim], list[Claim]]:
+def split_by_room(claims: Sequence[Claim], running: int) -> tuple[list[Claim], list[Claim]]:
     """Split claims into those that may start while `running` agents work, and those over the limit."""
     start: list[Claim] = []
     back: list[Claim] = []
     for claim in claims:
-        fits = not is_pooled(claim.task) or running + len(start) < _at_once(claim.task)
+        fits = not is_pooled(claim.task) or running + len(start) < _read_at_once(claim.task)
         (start if fits else back).append(claim)
     return start, back
 
 
-def _at_once(task: Task) -> int:
+def _read_at_once(task: Task) -> int:
     said = rules_of(task).at_once
     return USUAL if said is None else said
 
@@ -181,9 +181,9 @@ class Room(Record):
 
 def admit(settings: AdmissionSettings, situation: Situation, mode: str = HEADLESS) -> Room:
     """Return the lanes and the total room for agents of one mode. Each mode has its own slots."""
-    reasons = list(_closed(settings, situation))
+    reasons = list(_find_closed_reasons(settings, situation))
     slots = _slots(settings, situation, mode)
-    left = slots - _running(situation, mode=mode)
+    left = slots - _count_running(situation, mode=mode)
     if left <= 0:
         all_slots = ONLY_SLOT if slots == 1 else f"all {slots} {SLOTS}"
         reasons.append(f"{all_slots} for {mode} agents {'is' if slots == 1 else 'are'} in use")
@@ -211,7 +211,7 @@ def admit(settings: AdmissionSettings, situation: Situation, mode: str = HEADLES
     return Room(lanes=lanes, room=room if lanes else 0, opens_at=opens_at, ramp_at=ramp_at, reasons=reasons)
 
 
-def _closed(settings: AdmissionSettings, situation: Situation) -> Iterator[str]:
+def _find_closed_reasons(settings: AdmissionSettings, situation: Situation) -> Iterator[str]:
     if situation.paused:
         yield "paused"
     yield from situation.closed
@@ -229,7 +229,7 @@ def _slots(settings: AdmissionSettings, situation: Situation, mode: str) -> int:
     return settings.limits.max_interactive if mode == INTERACTIVE else settings.max_concurrent
 
 
-def _running(situation: Situation, *, coder: str | None = None, mode: str | None = None) -> int:
+def _count_running(situation: Situation, *, coder: str | None = None, mode: str | None = None) -> int:
     """Return the number of live agents, of one coder and mode or of any. An empty mode means headless."""
     return sum(
         count
@@ -247,7 +247,7 @@ def _coder_room(
     own = _slots(settings, situation, mode)
     cap = settings.coders[coder].max_concurrent if coder in settings.coders else None
     if cap is not None and mode != INTERACTIVE:
-        own = min(own, cap - sum(_running(situation, coder=coder, mode=each) for each in (HEADLESS, POOLED)))
+        own = min(own, cap - sum(_count_running(situation, coder=coder, mode=each) for each in (HEADLESS, POOLED)))
     found = account_slots(settings, coder, situation.accounts, situation.busy, situation.now)
     if own <= 0:
         return 0, [], f"{coder} runs its maximum number of agents"

@@ -39,7 +39,7 @@ def faults(task: Task, before: Task | None = None) -> dict[str, str]:
 
 def number_faults(metadata: Mapping[str, Any]) -> dict[str, str]:
     """Return the numbers in metadata that bd would change, each with its remedy."""
-    return {fact: AS_TEXT for key, value in metadata.items() for fact in _changed(f"metadata {key}", value)}
+    return {fact: AS_TEXT for key, value in metadata.items() for fact in _find_changed_values(f"metadata {key}", value)}
 
 
 def refusal(found: Mapping[str, Mapping[str, str]]) -> BadInput:
@@ -52,18 +52,18 @@ def refusal(found: Mapping[str, Mapping[str, str]]) -> BadInput:
     )
 
 
-def _changed(where: str, value: Any) -> Iterator[str]:
+def _find_changed_values(where: str, value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield from _changed(f"{where}.{key}", inner)
+            yield from _find_changed_values(f"{where}.{key}", inner)
     elif isinstance(value, list | tuple):
         for at, inner in enumerate(value):
-            yield from _changed(f"{where}[{at}]", inner)
-    elif isinstance(value, int | float) and (kept := _as_bd_tells(value)) != value:
+            yield from _find_changed_values(f"{where}[{at}]", inner)
+    elif isinstance(value, int | float) and (kept := _format_as_bd(value)) != value:
         yield f"{where} is {_digits(value)} and would become {_digits(kept)}"
 
 
-def _as_bd_tells(number: float) -> float:
+def _format_as_bd(number: float) -> float:
     """Return the number that bd prints after it was given `number`."""
     try:
         double = float(number)

@@ -37,7 +37,7 @@ def check_branch(name: str) -> None:
 
     The check covers git's own rules, and names that look like an option or a special ref.
     """
-    reason = _wrong_with(name)
+    reason = _find_name_fault(name)
     if reason:
         raise BadInput(f"{name[:120]!r} is not a valid branch name: {reason}", hint=HINT)
 
@@ -77,10 +77,10 @@ def folder_of(branch: str) -> str:
     """
     if PLAIN.fullmatch(branch) and not MARKED.fullmatch(branch):
         return branch
-    return f"{re.sub('[^A-Za-z0-9._-]', '-', branch)}-{_mark(branch.encode())}"
+    return f"{re.sub('[^A-Za-z0-9._-]', '-', branch)}-{_hash_mark(branch.encode())}"
 
 
-def _wrong_with(name: str) -> str:
+def _find_name_fault(name: str) -> str:
     if not name or len(name) > LONGEST:
         return "it is too long" if name else "it is empty"
     if found := REFUSED.search(name):
@@ -102,9 +102,9 @@ def session_name(prefix: str, branch: str, key: str = "") -> str:
     plain = re.sub(r"[^A-Za-z0-9_-]", "-", whole)
     if plain == whole and len(plain) <= LONGEST_SESSION and not key:
         return plain
-    mark = _mark(f"{key}\0{whole}".encode("utf-8", "surrogateescape"))
+    mark = _hash_mark(f"{key}\0{whole}".encode("utf-8", "surrogateescape"))
     return f"{plain[: LONGEST_SESSION - len(mark) - 1]}-{mark}"
 
 
-def _mark(data: bytes) -> str:
+def _hash_mark(data: bytes) -> str:
     return sha256(data)[:8]

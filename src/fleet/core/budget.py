@@ -40,7 +40,7 @@ def no_price(name: str) -> str:
     return f"no price for {name}: set [prices] or use a token budget"
 
 
-def amount(name: str, value: float) -> str:
+def format_amount(name: str, value: float) -> str:
     return f"${value:.2f}" if name == COST else f"{value:.0f} tokens"
 
 
@@ -66,7 +66,8 @@ def check_budgets(budgets: Iterable[tuple[Budget, Spent]]) -> Outcome | None:
         for name, most in budget.amounts.items():
             used = spent.amounts[name]
             if used >= most:
-                words = f"{budget.task_id} and its tasks used {amount(name, used)} of {amount(name, most)} allowed"
+                amounts = f"{format_amount(name, used)} of {format_amount(name, most)}"
+                words = f"{budget.task_id} and its tasks used {amounts} allowed"
                 return Outcome(ending=Ending.OVER_BUDGET, reason=words)
     return None
 

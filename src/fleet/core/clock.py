@@ -29,12 +29,12 @@ def machine_seconds() -> float:
     return time.clock_gettime(_OF_MACHINE)
 
 
-def shown_here(instant: datetime, queue_now: datetime) -> datetime:
+def to_host_time(instant: datetime, queue_now: datetime) -> datetime:
     """Return this host's time at an instant of the queue's clock, to compare with times of files here."""
     return instant + (now() - queue_now)
 
 
-def growing_pauses(first: float, longest: float, factor: float = 2.0) -> Iterator[float]:
+def iterate_pauses(first: float, longest: float, factor: float = 2.0) -> Iterator[float]:
     """Yield pauses between tries in seconds, without end. Each is longer than the previous one, up to `longest`."""
     while True:
         yield first

@@ -132,9 +132,9 @@ def by_lane(where: Filter) -> list[Filter]:
     An index can return one such lane in order, but not several. If `where` does not limit all three, it is returned
     alone.
     """
-    coders = _named(where.coder, where.coders)
-    accounts = _named(where.account, where.accounts)
-    modes = _named(where.mode, where.modes)
+    coders = _merge_names(where.coder, where.coders)
+    accounts = _merge_names(where.account, where.accounts)
+    modes = _merge_names(where.mode, where.modes)
     if coders is None or accounts is None or modes is None:
         return [where]
     alone = where.replace(coders=None, accounts=None, modes=None)
@@ -142,7 +142,7 @@ def by_lane(where: Filter) -> list[Filter]:
     return [alone.replace(coder=coder, account=account, mode=mode) for coder, account, mode in ways]
 
 
-def _named(one: str | None, several: tuple[str, ...] | None) -> list[str] | None:
+def _merge_names(one: str | None, several: tuple[str, ...] | None) -> list[str] | None:
     if several is None:
         return None if one is None else [one]
     return [name for name in dict.fromkeys(several) if one in (None, name)]

@@ -86,7 +86,7 @@ class Judgement(Record):
     shown: tuple[str, ...] = ()
 
 
-def judge(seen: Evidence) -> Judgement:
+def judge_evidence(seen: Evidence) -> Judgement:
     """Return the conclusion from the evidence. The first match wins."""
     if seen.strayed:
         return Judgement(finding=Finding.OUT_OF_SCOPE, shown=seen.strayed)
@@ -94,13 +94,13 @@ def judge(seen: Evidence) -> Judgement:
         return Judgement(finding=Finding.INFRA_ERROR, shown=(seen.reason or seen.ending,))
     if seen.ending not in DONE:
         return Judgement(finding=Finding.INCOMPLETE, shown=(seen.reason or seen.ending,))
-    if not seen.missing and (lies := _lies(seen)):
+    if not seen.missing and (lies := _find_false_claims(seen)):
         return Judgement(finding=Finding.FABRICATED, shown=lies)
-    if unfinished := seen.missing or _unfinished(seen):
+    if unfinished := seen.missing or _find_unfinished_reason(seen):
         return Judgement(finding=Finding.INCOMPLETE, shown=(unfinished,))
     verification = seen.verification
     if verification is not None and not verification.ok:
-        return _failed(verification)
+        return _judge_failed_verify(verification)
     if changeless := _changeless(seen, verification):
         return changeless
     if verification is None:
@@ -115,23 +115,23 @@ def judge(seen: Evidence) -> Judgement:
 
 def needs_verification(seen: Evidence) -> bool:
     """Return True if only a verification can still prove or disprove the work."""
-    return judge(seen).finding == Finding.UNVERIFIED
+    return judge_evidence(seen).finding == Finding.UNVERIFIED
 
 
-def _lies(seen: Evidence) -> tuple[str, ...]:
+def _find_false_claims(seen: Evidence) -> tuple[str, ...]:
     """Return the agent's false claims."""
     found = []
     says_done = not seen.claimed_blocked
     if says_done and seen.tells_tools and _did_nothing(seen) and not (seen.handed_in and seen.changed is None):
         found.append("the agent reports success but never used a tool")
     if seen.absent and not _is_misnamed(seen):
-        found.append(f"it claims files that do not exist: {_some(seen.absent)}")
+        found.append(f"it claims files that do not exist: {_join_names(seen.absent)}")
     if seen.untouched and not seen.changed and not seen.claimed_no_changes:
-        found.append(f"it claims changes that do not exist: {_some(seen.untouched)}")
+        found.append(f"it claims changes that do not exist: {_join_names(seen.untouched)}")
     if seen.unknown_commits:
-        found.append(f"it claims unknown commits: {_some(seen.unknown_commits)}")
+        found.append(f"it claims unknown commits: {_join_names(seen.unknown_commits)}")
     if seen.unseen:
-        found.append(f"it claims commands that it never ran: {_some(seen.unseen)}")
+        found.append(f"it claims commands that it never ran: {_join_names(seen.unseen)}")
     return tuple(found)
 
 
@@ -142,7 +142,7 @@ def _is_misnamed(seen: Evidence) -> bool:
     return len(seen.absent) <= (seen.changed or 0)
 
 
-def _unfinished(seen: Evidence) -> str:
+def _find_unfinished_reason(seen: Evidence) -> str:
     """Return why a run that ended normally is not done, or ""."""
     if seen.claimed_blocked:
         return seen.claimed_blocked
@@ -170,13 +170,13 @@ def _changeless(seen: Evidence, verification: Verification | None) -> Judgement 
 def _doubts(seen: Evidence, verification: Verification) -> tuple[str, ...]:
     found = list(verification.doubts)
     if verification.contested and verification.without_them != 0:
-        found.append(f"it passes only with its own changes to tests: {_some(verification.contested)}")
+        found.append(f"it passes only with its own changes to tests: {_join_names(verification.contested)}")
     if seen.workspace != WORKTREE and IN_A_DIRECTORY not in found:
         found.append(IN_A_DIRECTORY)
     return tuple(found)
 
 
-def _failed(verification: Verification) -> Judgement:
+def _judge_failed_verify(verification: Verification) -> Judgement:
     if verification.setup:  # the work is not at fault
         return Judgement(finding=Finding.UNVERIFIED, shown=(verification.setup,))
     return Judgement(finding=Finding.FAILED_VERIFY, shown=_failure(verification))
@@ -188,6 +188,6 @@ def _failure(verification: Verification) -> tuple[str, ...]:
     return (said, f"{LAST_WORDS}{last[-LONGEST_LINES:]}") if last else (said,)
 
 
-def _some(names: tuple[str, ...]) -> str:
+def _join_names(names: tuple[str, ...]) -> str:
     more = len(names) - 3
     return ", ".join(names[:3]) + (f" and {more} more" if more > 0 else "")

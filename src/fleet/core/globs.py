@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from fleet.core.quoting import shown
+from fleet.core.quoting import quote_text
 
 TYPE_CHECKING = False
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
-def fits(path: str, glob: str) -> bool:
+def matches_glob(path: str, glob: str) -> bool:
     """Return True if a path matches a glob. A glob that ends in `/` or names a folder also matches everything below."""
     return _pattern(glob).match(path) is not None
 
 
-def fits_any(path: str, globs: Iterable[str]) -> bool:
-    return any(fits(path, glob) for glob in globs)
+def matches_any_glob(path: str, globs: Iterable[str]) -> bool:
+    return any(matches_glob(path, glob) for glob in globs)
 
 
 @lru_cache(maxsize=512)
@@ -65,15 +65,15 @@ MOST = 10
 
 def strays(changed: Iterable[str], *, allow: Sequence[str], protect: Sequence[str]) -> tuple[str, ...]:
     """Return a sentence for each changed file that is protected or not allowed. An empty `allow` allows all files."""
-    found = [said for path in changed if (said := _about(path, allow, protect))]
+    found = [said for path in changed if (said := _describe_stray(path, allow, protect))]
     more = len(found) - MOST
     return (*found[:MOST], f"and {more} more changes are out of scope") if more > 0 else tuple(found)
 
 
-def _about(path: str, allow: Sequence[str], protect: Sequence[str]) -> str:
-    guard = next((glob for glob in protect if fits(path, glob)), None)
+def _describe_stray(path: str, allow: Sequence[str], protect: Sequence[str]) -> str:
+    guard = next((glob for glob in protect if matches_glob(path, glob)), None)
     if guard is not None:
-        return f"it changed {shown(path)}, which is protected by {shown(guard)!r}"
-    if allow and not fits_any(path, allow):
-        return f"it changed {shown(path)}, which is outside the files it may change"
+        return f"it changed {quote_text(path)}, which is protected by {quote_text(guard)!r}"
+    if allow and not matches_any_glob(path, allow):
+        return f"it changed {quote_text(path)}, which is outside the files it may change"
     return ""

@@ -48,13 +48,13 @@ class Host(Record):
         return tuple(word for word in self.labels if not word.startswith(PIN))
 
 
-def requiring(words: Iterable[str]) -> str:
+def encode_requirements(words: Iterable[str]) -> str:
     """Return the text of a task's requirements for the words that its host must offer."""
     wanted = sorted(set(words))
     return encode(wanted) if wanted else ""
 
 
-def required(requires: str) -> tuple[str, ...] | None:
+def parse_requirements(requires: str) -> tuple[str, ...] | None:
     """Return the words that a host must offer, or None if the text is not a list of words.
 
     No host can fulfill such a text.
@@ -70,7 +70,7 @@ def required(requires: str) -> tuple[str, ...] | None:
 
 def pin_of(requires: str) -> str:
     """Return the word by which a task requires one host, or ""."""
-    return next((word for word in required(requires) or () if word.startswith(PIN)), "")
+    return next((word for word in parse_requirements(requires) or () if word.startswith(PIN)), "")
 
 
 def is_of_home(word: str) -> bool:
@@ -78,7 +78,7 @@ def is_of_home(word: str) -> bool:
     return word.startswith(PIN) and MARK in word
 
 
-def named(word: str, hosts: Iterable[Host]) -> str:
+def format_requirement(word: str, hosts: Iterable[Host]) -> str:
     """Return a word in the form that people know.
 
     For the host of a home, this is its last name. If the host is unknown, it is the home's first name.
@@ -91,8 +91,8 @@ def named(word: str, hosts: Iterable[Host]) -> str:
 
 def without_pin(requires: str) -> str:
     """Return a task's requirements without its host. Text that is not a list of words does not change."""
-    words = required(requires)
-    return requires if words is None else requiring(word for word in words if not word.startswith(PIN))
+    words = parse_requirements(requires)
+    return requires if words is None else encode_requirements(word for word in words if not word.startswith(PIN))
 
 
 LONGEST_NAME, LONGEST_LABEL = 100, 64
@@ -100,14 +100,14 @@ LONGEST_NAME, LONGEST_LABEL = 100, 64
 MOST_WORDS = 32
 
 
-def wanted(labels: Iterable[str], host: str = "") -> str:
+def make_requirements(labels: Iterable[str], host: str = "") -> str:
     """Return the requirements text for the labels and the host. Empty if none are given. Raises BadInput."""
-    return _requiring(labels, name(host) if host else "")
+    return _build_requirements(labels, name(host) if host else "")
 
 
-def checked(text: str) -> str:
+def check_requirements(text: str) -> str:
     """Return the checked requirements text for user input in JSON: `["gpu", "host:build7"]`. Raises BadInput."""
-    words = required(text)
+    words = parse_requirements(text)
     if words is None:
         raise BadInput(
             f"{text[:80]!r} is not a list of host labels", hint='write a list such as ["gpu", "host:build7"]'
@@ -115,18 +115,18 @@ def checked(text: str) -> str:
     hosts = [_name_or_home(word.removeprefix(PIN)) for word in words if word.startswith(PIN)]
     if len(set(hosts)) > 1:
         raise BadInput("a task can be pinned to only one host", hint="pass one host")
-    return _requiring([word for word in words if not word.startswith(PIN)], hosts[0] if hosts else "")
+    return _build_requirements([word for word in words if not word.startswith(PIN)], hosts[0] if hosts else "")
 
 
-def changed(text: str, labels: Iterable[str] | None, host: str | None) -> str:
+def change_requirements(text: str, labels: Iterable[str] | None, host: str | None) -> str:
     """Return the requirements text with new labels or a new host. None keeps the old value. Raises BadInput."""
-    words = required(text) or ()
+    words = parse_requirements(text) or ()
     hosts = [word.removeprefix(PIN) for word in words if word.startswith(PIN)]
     kept = [word for word in words if not word.startswith(PIN)] if labels is None else labels
-    return _requiring(kept, next(iter(hosts), "")) if host is None else wanted(kept, host)
+    return _build_requirements(kept, next(iter(hosts), "")) if host is None else make_requirements(kept, host)
 
 
-def plain(words: Iterable[str]) -> str:
+def join_requirements(words: Iterable[str]) -> str:
     return ", ".join(f"host {word.removeprefix(PIN)}" if word.startswith(PIN) else word for word in words)
 
 
@@ -146,12 +146,12 @@ def name(text: str) -> str:
     raise BadInput(f"{text[:80]!r} is not a valid host name", hint=hint)
 
 
-def _requiring(labels: Iterable[str], host: str) -> str:
+def _build_requirements(labels: Iterable[str], host: str) -> str:
     words = [label(each) for each in labels]
     words += [PIN + host] if host else []
     if len(words) > MOST_WORDS:
         raise BadInput(f"too many host labels: {len(words)}", hint=f"pass at most {MOST_WORDS}")
-    return requiring(words)
+    return encode_requirements(words)
 
 
 def _name_or_home(text: str) -> str:

@@ -36,26 +36,26 @@ def matches(task: Task, where: Filter) -> bool:
     return all(JUDGED[name](task, wanted) for name, wanted in asked.items())
 
 
-def folded(text: str) -> str:
+def fold_text(text: str) -> str:
     """Return text in the form that a search compares."""
     return text.lower()
 
 
-def globbed(label: str, pattern: str) -> bool:
+def matches_label_glob(label: str, pattern: str) -> bool:
     return fnmatchcase(label, pattern)
 
 
-def searched(label: str, pattern: str) -> bool:
+def matches_label_regex(label: str, pattern: str) -> bool:
     return re.search(pattern, label) is not None
 
 
 JUDGED: dict[str, Callable[[Task, Any], bool]] = {
-    "label_glob": lambda t, w: any(globbed(label, w) for label in t.labels),
-    "label_regex": lambda t, w: any(searched(label, w) for label in t.labels),
-    "text": lambda t, w: any(folded(w) in folded(part) for part in (t.title, t.description, t.id)),
-    "title_has": lambda t, w: folded(w) in folded(t.title),
-    "description_has": lambda t, w: folded(w) in folded(t.description),
-    "notes_has": lambda t, w: folded(w) in folded(t.notes),
+    "label_glob": lambda t, w: any(matches_label_glob(label, w) for label in t.labels),
+    "label_regex": lambda t, w: any(matches_label_regex(label, w) for label in t.labels),
+    "text": lambda t, w: any(fold_text(w) in fold_text(part) for part in (t.title, t.description, t.id)),
+    "title_has": lambda t, w: fold_text(w) in fold_text(t.title),
+    "description_has": lambda t, w: fold_text(w) in fold_text(t.description),
+    "notes_has": lambda t, w: fold_text(w) in fold_text(t.notes),
     "metadata": lambda t, w: all(as_text(effective(t, key)) == value for key, value in w.items()),
     "metadata_key": lambda t, w: effective(t, w) is not None,
 }

@@ -90,34 +90,34 @@ class RunObservations(Record):
 def outcome_of(seen: RunObservations) -> Outcome:
     words = seen.run.notes
     if seen.task.cancel_requested_at is not None:
-        return _ended(seen, Ending.CANCELLED, seen.task.cancel_reason or "stopped by hand")
+        return _make_outcome(seen, Ending.CANCELLED, seen.task.cancel_reason or "stopped by hand")
     if seen.alarm is not None and seen.alarm.ending == Ending.RATE_LIMITED and "limit" in words:
-        return _limited(seen, words["limit"])
+        return _limit_outcome(seen, words["limit"])
     hung = seen.alarm is not None and seen.alarm.ending == Ending.HUNG_AFTER_RESULT
-    if seen.alarm is not None and not (hung and (words.get("ok") is False or asked_last(seen))):
-        return _ended(seen, seen.alarm.ending, seen.alarm.reason)
+    if seen.alarm is not None and not (hung and (words.get("ok") is False or find_last_question(seen))):
+        return _make_outcome(seen, seen.alarm.ending, seen.alarm.reason)
     if (
         seen.task.status == Status.BLOCKED
         or seen.asked
-        or asked_last(seen)
-        or (seen.unanswered and not _handed_in(seen))
+        or find_last_question(seen)
+        or (seen.unanswered and not _is_handed_in(seen))
     ):
-        return _ended(seen, Ending.BLOCKED, "the agent asked a question")
+        return _make_outcome(seen, Ending.BLOCKED, "the agent asked a question")
     if seen.exit is None:
-        return _ended(seen, Ending.LOST, "the agent disappeared with its shim")
+        return _make_outcome(seen, Ending.LOST, "the agent disappeared with its shim")
     if seen.exit.error:
-        return _ended(seen, Ending.FAILED, f"the agent could not be started: {seen.exit.error}")
+        return _make_outcome(seen, Ending.FAILED, f"the agent could not be started: {seen.exit.error}")
     return _of_session(seen, seen.exit) if seen.interactive else _by_words(seen, words, seen.exit)
 
 
-def asked_last(seen: RunObservations) -> str:
+def find_last_question(seen: RunObservations) -> str:
     """Return the question that a headless run asks in its last message, or "".
 
     Empty if the run handed in or asked in another way.
     """
     words = seen.run.notes
     has_asked = seen.asked or seen.unanswered or seen.task.status == Status.BLOCKED
-    if seen.interactive or has_asked or _handed_in(seen) or words.get("denied"):
+    if seen.interactive or has_asked or _is_handed_in(seen) or words.get("denied"):
         return ""
     ended_well = seen.exit is not None and not (seen.exit.status or seen.exit.signal or seen.exit.error)
     if words.get("ok"):
@@ -126,7 +126,7 @@ def asked_last(seen: RunObservations) -> str:
     return question_in(str(words.get("end", ""))) if ended_well and not seen.tells_result and "ok" not in words else ""
 
 
-def denied_tools(run: Run) -> list[str]:
+def list_denied_tools(run: Run) -> list[str]:
     """Return the tools that a run was not allowed to use."""
     return list(run.notes.get("denied", ()))
 
@@ -137,22 +137,22 @@ def _of_session(seen: RunObservations, exit: Exit) -> Outcome:
     A final result of the coder is not needed.
     """
     if seen.task.handed_in_at is not None:
-        return _ended(seen, Ending.FINISHED, seen.task.hand_in_reason or "done")
+        return _make_outcome(seen, Ending.FINISHED, seen.task.hand_in_reason or "done")
     if exit.status or exit.signal:
-        return _ended(seen, Ending.FAILED, f"its session {_end_of(exit)}")
+        return _make_outcome(seen, Ending.FAILED, f"its session {_end_of(exit)}")
     if seen.run.diff_files or seen.result_file:
-        return _ended(seen, Ending.FINISHED, "its session ended")
-    return _ended(seen, Ending.INCOMPLETE, "its session ended without changes")
+        return _make_outcome(seen, Ending.FINISHED, "its session ended")
+    return _make_outcome(seen, Ending.INCOMPLETE, "its session ended without changes")
 
 
 def _by_words(seen: RunObservations, words: dict[str, Any], exit: Exit) -> Outcome:
-    if words.get("denied") and not _handed_in(seen):
-        return _ended(seen, Ending.BLOCKED, f"the agent was not allowed to use {', '.join(words['denied'])}")
+    if words.get("denied") and not _is_handed_in(seen):
+        return _make_outcome(seen, Ending.BLOCKED, f"the agent was not allowed to use {', '.join(words['denied'])}")
     if not words.get("ok"):
         if "full" in words:
-            return _ended(seen, Ending.CONTEXT_FULL, words["full"])
+            return _make_outcome(seen, Ending.CONTEXT_FULL, words["full"])
         if "limit" in words:
-            return _limited(seen, words["limit"])
+            return _limit_outcome(seen, words["limit"])
     if "ok" in words:
         return _with_result(seen, words, exit)
     return _without_result(seen, words, exit)
@@ -161,26 +161,28 @@ def _by_words(seen: RunObservations, words: dict[str, Any], exit: Exit) -> Outco
 def _with_result(seen: RunObservations, words: dict[str, Any], exit: Exit) -> Outcome:
     if not words["ok"]:
         said = words.get("said") or words.get("error") or "no details"
-        return _ended(seen, Ending.FAILED, f"the coder reported an error: {said}")
-    if _handed_in(seen):
-        return _ended(seen, Ending.FINISHED, words.get("said") or "done")
+        return _make_outcome(seen, Ending.FAILED, f"the coder reported an error: {said}")
+    if _is_handed_in(seen):
+        return _make_outcome(seen, Ending.FINISHED, words.get("said") or "done")
     if seen.result_needs_exit_0 and (exit.status or exit.signal):
-        return _ended(seen, Ending.FAILED, f"the coder reported success, then {_end_of(exit)}{_detail(seen, words)}")
+        return _make_outcome(
+            seen, Ending.FAILED, f"the coder reported success, then {_end_of(exit)}{_detail(seen, words)}"
+        )
     if API_ERROR.match(words.get("said") or ""):
-        return _ended(seen, Ending.FAILED, f"the coder's result is an error: {words['said']}")
+        return _make_outcome(seen, Ending.FAILED, f"the coder's result is an error: {words['said']}")
     if seen.dangling:
-        return _ended(seen, Ending.INCOMPLETE, f"the agent ended in the middle of {seen.dangling}")
-    return _ended(seen, Ending.FINISHED, words.get("said") or "done")
+        return _make_outcome(seen, Ending.INCOMPLETE, f"the agent ended in the middle of {seen.dangling}")
+    return _make_outcome(seen, Ending.FINISHED, words.get("said") or "done")
 
 
 def _without_result(seen: RunObservations, words: dict[str, Any], exit: Exit) -> Outcome:
     if exit.status or exit.signal:
-        return _ended(seen, Ending.FAILED, f"the agent {_end_of(exit)}{_detail(seen, words)}")
+        return _make_outcome(seen, Ending.FAILED, f"the agent {_end_of(exit)}{_detail(seen, words)}")
     if not seen.tells_result:
-        if _handed_in(seen):
-            return _ended(seen, Ending.FINISHED, words.get("text") or "done")
-        return _ended(seen, Ending.INCOMPLETE, "the agent ended without a result")
-    return _ended(seen, Ending.INCOMPLETE, f"the agent ended without a final event{_detail(seen, words)}")
+        if _is_handed_in(seen):
+            return _make_outcome(seen, Ending.FINISHED, words.get("text") or "done")
+        return _make_outcome(seen, Ending.INCOMPLETE, "the agent ended without a result")
+    return _make_outcome(seen, Ending.INCOMPLETE, f"the agent ended without a final event{_detail(seen, words)}")
 
 
 def _end_of(exit: Exit) -> str:
@@ -192,13 +194,13 @@ def _detail(seen: RunObservations, words: dict[str, Any]) -> str:
     return f": {complaint}" if complaint else ""
 
 
-def _limited(seen: RunObservations, limit: dict[str, Any]) -> Outcome:
+def _limit_outcome(seen: RunObservations, limit: dict[str, Any]) -> Outcome:
     kind = limit.get("kind") or "rate"
     if kind == "budget":
-        return _ended(seen, Ending.OVER_BUDGET, f"its coder stopped: {limit.get('text') or 'no details'}")
+        return _make_outcome(seen, Ending.OVER_BUDGET, f"its coder stopped: {limit.get('text') or 'no details'}")
     until = datetime.fromisoformat(limit["until"]) if limit.get("until") else None
     reason = f"{limit_reason(kind)}: {limit.get('text') or 'no details'}"
-    return _ended(seen, BY_LIMIT.get(kind, Ending.RATE_LIMITED), reason).replace(resume_at=until, limit=kind)
+    return _make_outcome(seen, BY_LIMIT.get(kind, Ending.RATE_LIMITED), reason).replace(resume_at=until, limit=kind)
 
 
 def _tool_calls(seen: RunObservations) -> int:
@@ -211,16 +213,16 @@ def _formalities(seen: RunObservations) -> int:
     return int(notes.get("formalities", 0)) + int(notes.get("before", {}).get("formalities", 0))
 
 
-def _handed_in(seen: RunObservations) -> bool:
+def _is_handed_in(seen: RunObservations) -> bool:
     return seen.task.handed_in_at is not None or seen.result_file
 
 
-def _ended(seen: RunObservations, ending: str, reason: str) -> Outcome:
+def _make_outcome(seen: RunObservations, ending: str, reason: str) -> Outcome:
     exit = seen.exit
     return Outcome(
         ending=ending,
         reason=reason,
-        handed_in=_handed_in(seen),
+        handed_in=_is_handed_in(seen),
         tool_calls=_tool_calls(seen),
         formalities=_formalities(seen),
         exit_status=exit.status if exit else None,

@@ -73,12 +73,12 @@ def decide(
 ) -> Verdict:
     """Return where a task goes after a run. `jitter` is a random number from 0 to 1."""
     if outcome.ending in DONE:
-        verdict = _judged(task, outcome, limits, findings, rules)
+        verdict = _judge_done(task, outcome, limits, findings, rules)
     else:
         verdict = _decide(task, outcome, now, bounds_for(limits, rules, outcome.ending), jitter)
-        verdict = _put_off(verdict, task, rules, now)
+        verdict = _defer_task(verdict, task, rules, now)
         if outcome.finding == Finding.OUT_OF_SCOPE and findings.out_of_scope == PERSON:
-            verdict = _strayed(outcome, verdict)
+            verdict = _block_stray(outcome, verdict)
     verdict = verdict.replace(finding=outcome.finding or verdict.finding)
     if task.mode == INTERACTIVE and verdict.status == Status.OPEN and outcome.ending != Ending.RELEASED:
         # A person was at the keyboard, so fleet types nothing into a new session without their consent.
@@ -100,7 +100,7 @@ def bounds_for(limits: RetryLimits, rules: Rules, ending: str) -> EffectiveLimit
     )
 
 
-def _put_off(verdict: Verdict, task: Task, rules: Rules, now: datetime) -> Verdict:
+def _defer_task(verdict: Verdict, task: Task, rules: Rules, now: datetime) -> Verdict:
     """Return the verdict with the wait that the task's rules set for limits.
 
     Each wait is twice the previous one, up to a maximum.
@@ -113,7 +113,7 @@ def _put_off(verdict: Verdict, task: Task, rules: Rules, now: datetime) -> Verdi
     return verdict.replace(not_before=now + timedelta(seconds=seconds if most is None else min(seconds, most)))
 
 
-def bound(limits: RetryLimits, findings: FindingRules) -> int:
+def limit_runs(limits: RetryLimits, findings: FindingRules) -> int:
     """Return the maximum number of runs of a task before a person must act."""
     back = limits.continue_limit + limits.context_limit + limits.lost_limit + limits.limit_waits
     return limits.retry_limit + back + findings.verify_retries + findings.fabricated_retries
@@ -130,7 +130,7 @@ def _decide(task: Task, outcome: Outcome, now: datetime, limits: EffectiveLimits
         case Ending.INCOMPLETE:
             return _incomplete(task, reason, limits)
         case Ending.FAILED | Ending.TIMED_OUT | Ending.STALLED | Ending.START_HANG:
-            return _failed(task, reason, now + backoff(task.failures, jitter), limits)
+            return _count_failure(task, reason, now + backoff(task.failures, jitter), limits)
         case Ending.OVER_BUDGET:
             return Verdict(status=Status.BLOCKED, reason=reason, failures=1)
         case Ending.BLOCKED:
@@ -138,7 +138,7 @@ def _decide(task: Task, outcome: Outcome, now: datetime, limits: EffectiveLimits
         case Ending.INTERRUPTED:
             return Verdict(status=Status.BLOCKED, reason=f"{reason}; run `fleet prompt` to give it instructions")
         case Ending.CANCELLED:
-            return Verdict(status=Status.BLOCKED, reason=_stopped_by_hand(reason))
+            return Verdict(status=Status.BLOCKED, reason=_block_stopped(reason))
         case _:
             return _no_failure(task, outcome.ending, reason, limits)
 
@@ -147,21 +147,21 @@ def _no_failure(task: Task, ending: str, reason: str, limits: EffectiveLimits) -
     match ending:
         case Ending.RATE_LIMITED | Ending.OVERLOADED | Ending.NOT_LOGGED_IN:
             # The account is parked, not the task, so another account may take the task at once.
-            said = f"waited for account limits {_times(task.waits)}"
-            return _again(task.waits, limits.limit_waits, said, reason).replace(waits=1)
+            said = f"waited for account limits {_format_times(task.waits)}"
+            return _retry_or_block(task.waits, limits.limit_waits, said, reason).replace(waits=1)
         case Ending.CONTEXT_FULL:
-            said = f"restarted with a new session {_times(task.fresh_starts)}, and its context is full again"
-            return _again(task.fresh_starts, limits.context_limit, said, reason).replace(fresh_starts=1)
+            said = f"restarted with a new session {_format_times(task.fresh_starts)}, and its context is full again"
+            return _retry_or_block(task.fresh_starts, limits.context_limit, said, reason).replace(fresh_starts=1)
         case Ending.LOST:
-            said = f"its agent disappeared {_times(task.losses + 1)}"
-            return _again(task.losses, limits.lost_limit, said, reason).replace(losses=1)
+            said = f"its agent disappeared {_format_times(task.losses + 1)}"
+            return _retry_or_block(task.losses, limits.lost_limit, said, reason).replace(losses=1)
         case Ending.RELEASED:
             return Verdict(status=Status.OPEN, reason=reason)
         case unknown:
             raise ValueError(f"no rule for a run that ended {unknown!r}")
 
 
-def _judged(task: Task, outcome: Outcome, limits: RetryLimits, findings: FindingRules, rules: Rules) -> Verdict:
+def _judge_done(task: Task, outcome: Outcome, limits: RetryLimits, findings: FindingRules, rules: Rules) -> Verdict:
     """Return the verdict for a run that claims to be done. Its receipt decides."""
     shown = outcome.shown or outcome.reason or outcome.ending
     done = Verdict(
@@ -188,13 +188,13 @@ def _judged(task: Task, outcome: Outcome, limits: RetryLimits, findings: Finding
 
 def _for_a_person(finding: str, shown: str, task: Task) -> Verdict:
     times = {
-        Finding.FAILED_VERIFY: f", tried {_times(task.disproofs + 1)}",
-        Finding.FABRICATED: f", the {_nth(task.fakes + 1)} time",
+        Finding.FAILED_VERIFY: f", tried {_format_times(task.disproofs + 1)}",
+        Finding.FABRICATED: f", the {_format_ordinal(task.fakes + 1)} time",
     }
     return Verdict(status=Status.BLOCKED, reason=f"{NEEDS_PERSON[finding]}{times.get(finding, '')}: {shown}")
 
 
-def _strayed(outcome: Outcome, verdict: Verdict) -> Verdict:
+def _block_stray(outcome: Outcome, verdict: Verdict) -> Verdict:
     """Return a verdict that blocks a task that would run again after it touched files outside its scope.
 
     Also applies to tasks that were given back.
@@ -206,25 +206,25 @@ def _strayed(outcome: Outcome, verdict: Verdict) -> Verdict:
 
 
 def _incomplete(task: Task, reason: str, limits: EffectiveLimits | RetryLimits) -> Verdict:
-    said = f"continued {_times(task.continues)} without finishing"
-    return _again(task.continues, limits.continue_limit, said, reason).replace(continues=1)
+    said = f"continued {_format_times(task.continues)} without finishing"
+    return _retry_or_block(task.continues, limits.continue_limit, said, reason).replace(continues=1)
 
 
-def _failed(task: Task, reason: str, again_at: datetime, limits: EffectiveLimits) -> Verdict:
+def _count_failure(task: Task, reason: str, again_at: datetime, limits: EffectiveLimits) -> Verdict:
     failures = task.failures + 1
     if failures >= limits.retry_limit:
-        return Verdict(status=Status.BLOCKED, reason=f"failed {_times(failures)}; last: {reason}", failures=1)
+        return Verdict(status=Status.BLOCKED, reason=f"failed {_format_times(failures)}; last: {reason}", failures=1)
     return Verdict(status=Status.OPEN, reason=reason, not_before=again_at, failures=1)
 
 
-def _again(before: int, limit: int, said: str, reason: str) -> Verdict:
+def _retry_or_block(before: int, limit: int, said: str, reason: str) -> Verdict:
     """Return a verdict that reopens the task, or blocks it with both reasons once the count has reached its limit."""
     if before < limit:
         return Verdict(status=Status.OPEN, reason=reason)
     return Verdict(status=Status.BLOCKED, reason=f"{said}; last: {reason}")
 
 
-def _stopped_by_hand(reason: str) -> str:
+def _block_stopped(reason: str) -> str:
     said = "stopped by hand"
     # A stage that was stopped because another failed was not stopped by a person.
     if reason.startswith((said, CUT_SHORT)):
@@ -232,9 +232,9 @@ def _stopped_by_hand(reason: str) -> str:
     return said if reason == Ending.CANCELLED else f"{said}: {reason}"
 
 
-def _nth(count: int) -> str:
+def _format_ordinal(count: int) -> str:
     return {1: "first", 2: "second", 3: "third"}.get(count, f"{count}th")
 
 
-def _times(count: int) -> str:
+def _format_times(count: int) -> str:
     return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")

@@ -54,14 +54,14 @@ class FindingCount(Record):
     tokens: int = 0
 
 
-def drafted(finding: str, shown: tuple[str, ...], pieces: Mapping[str, Any]) -> str:
+def draft_receipt(finding: str, shown: tuple[str, ...], pieces: Mapping[str, Any]) -> str:
     """Return the body of a receipt: its pieces and the hash of each."""
     hashes = {name: hash_of(encode(piece)) for name, piece in pieces.items()}
     told = {"form": FORM, "finding": finding, "shown": list(shown), "pieces": dict(pieces), "hashes": hashes}
     return encode(told)
 
 
-def chained(receipt: Receipt, previous: str) -> Receipt:
+def chain_receipt(receipt: Receipt, previous: str) -> Receipt:
     """Return a receipt linked to the previous one of its chain."""
     placed = receipt.replace(previous=previous)
     return placed.replace(hash=_hash(placed))

@@ -92,13 +92,13 @@ class Redactor:
     """A pure replacer of secrets by a mark. Created once for a run and used for all of its text."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        forms = {form for secret in secrets if len(secret) >= SHORTEST for form in _forms(secret)}
+        forms = {form for secret in secrets if len(secret) >= SHORTEST for form in _list_secret_forms(secret)}
         # Longest first, because a secret may begin with another one.
         self._exact = sorted(forms, key=lambda form: (-len(form), form))
 
     def redact(self, value: Any) -> Any:
         """Return the value without secrets in its text, in keys and values at any depth."""
-        return self._walk(value, 0)
+        return self._redact_any(value, 0)
 
     def text(self, text: str) -> str:
         for secret in self._exact:
@@ -113,7 +113,7 @@ class Redactor:
                 text = re.sub(form, replacement, text)
         return text
 
-    def _walk(self, value: Any, depth: int) -> Any:
+    def _redact_any(self, value: Any, depth: int) -> Any:
         if isinstance(value, str):
             return self.text(value)
         if not isinstance(value, dict | list | tuple):
@@ -121,16 +121,18 @@ class Redactor:
         if depth >= DEEPEST:
             return "[too deep]"
         if isinstance(value, dict):
-            return {self._walk(key, depth): self._item(key, item, depth + 1) for key, item in value.items()}
-        return [self._walk(item, depth + 1) for item in value]
+            return {
+                self._redact_any(key, depth): self._redact_item(key, item, depth + 1) for key, item in value.items()
+            }
+        return [self._redact_any(item, depth + 1) for item in value]
 
-    def _item(self, key: object, item: Any, depth: int) -> Any:
+    def _redact_item(self, key: object, item: Any, depth: int) -> Any:
         if isinstance(key, str) and isinstance(item, str) and key.lower().replace("_", "-") in _SECRET_KEYS:
             return MARK
-        return self._walk(item, depth)
+        return self._redact_any(item, depth)
 
 
-def _forms(secret: str) -> set[str]:
+def _list_secret_forms(secret: str) -> set[str]:
     """Return the forms of a secret: plain, in JSON, in URLs, and its recognizable part inside base64 at any offset."""
     raw = secret.encode("utf-8", "surrogateescape")
     percent = "".join(chr(byte) if chr(byte).isalnum() and byte < 128 else f"%{byte:02X}" for byte in raw)

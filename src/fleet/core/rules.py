@@ -56,7 +56,7 @@ def rules_in(text: str) -> Rules:
     told = decode(text)
     if not isinstance(told, dict):
         raise ValueError("rules must be an object")
-    return Rules(**{name: _checked(name, value) for name, value in told.items() if name in Rules._fields})
+    return Rules(**{name: _check_rule(name, value) for name, value in told.items() if name in Rules._fields})
 
 
 def rules_of(task: Task) -> Rules:
@@ -67,7 +67,7 @@ def rules_of(task: Task) -> Rules:
         return Rules()
 
 
-def _checked(name: str, value: Any) -> Any:
+def _check_rule(name: str, value: Any) -> Any:
     if name in _LISTS:
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise ValueError(f"{name} must be a list of texts")

@@ -101,18 +101,20 @@ def derive_status(
     recorded as live, but its processes are gone. `held_up`: why a ready task does not start, PARKED or NO_SUPERVISOR.
     """
     if run is not None and run.is_live:
-        return _live(task, run, now, asks, prompt, is_lost)
+        return _derive_live(task, run, now, asks, prompt, is_lost)
     if task.is_supervised:
         is_served = held_up != ResultWord.NO_SUPERVISOR
         return TaskStatus(phase=TaskPhase.STARTING, result=TaskPhase.STARTING if is_served else held_up)
     match task.status:
         case Status.CLOSED:
-            return _closed(task, run)
+            return _derive_closed(task, run)
         case Status.IN_PROGRESS | Status.HOOKED:
             return TaskStatus(phase=TaskPhase.STARTING, result=ResultWord.HELD, why=task.assignee or task.claim_owner)
         case Status.BLOCKED:
-            return _blocked(task, asks)
-    return TaskStatus(phase=TaskPhase.QUEUED, result=_queued(task, now) or held_up or ResultWord.READY, why=task.reason)
+            return _derive_blocked(task, asks)
+    return TaskStatus(
+        phase=TaskPhase.QUEUED, result=_find_wait_reason(task, now) or held_up or ResultWord.READY, why=task.reason
+    )
 
 
 def is_asked(question: Question, task: Task) -> bool:
@@ -135,7 +137,7 @@ def is_merged(task: Task, run: Run | None) -> bool:
         return True
 
 
-def _live(task: Task, run: Run, now: datetime, asks: bool, prompt: str, is_lost: bool) -> TaskStatus:
+def _derive_live(task: Task, run: Run, now: datetime, asks: bool, prompt: str, is_lost: bool) -> TaskStatus:
     phase = TaskPhase.WAITING if asks else _at_work(task, run, now, prompt)
     return TaskStatus(phase=phase, result=ResultWord.NO_SUPERVISOR if is_lost else phase)
 
@@ -163,14 +165,14 @@ def _shows_ready(run: Run) -> bool:
     )
 
 
-def _closed(task: Task, run: Run | None) -> TaskStatus:
+def _derive_closed(task: Task, run: Run | None) -> TaskStatus:
     result = BY_FINDING.get(task.finding, ResultWord.DONE)
     if result in (ResultWord.VERIFIED, ResultWord.UNVERIFIED, ResultWord.DONE) and is_merged(task, run):
         result = ResultWord.MERGED
     return TaskStatus(phase=TaskPhase.FINISHED, result=result, why=task.close_reason)
 
 
-def _blocked(task: Task, asks: bool) -> TaskStatus:
+def _derive_blocked(task: Task, asks: bool) -> TaskStatus:
     if was_stopped(task):
         by_hand = task.reason.startswith(BY_HAND)
         result = ResultWord.STOPPED if by_hand else ResultWord.CUT_SHORT
@@ -184,7 +186,7 @@ def _blocked(task: Task, asks: bool) -> TaskStatus:
     return TaskStatus(phase=TaskPhase.FAILED, result=BY_FINDING[task.finding], why=why)
 
 
-def _queued(task: Task, now: datetime) -> str:
+def _find_wait_reason(task: Task, now: datetime) -> str:
     """Return why a waiting task is not ready, or "" if it is."""
     if task.status not in (Status.OPEN, Status.DEFERRED):
         return ResultWord.SET_ASIDE

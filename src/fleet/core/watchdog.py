@@ -116,22 +116,24 @@ def _deadlines(facts: Facts, limits: Watchdog) -> Iterator[Deadline]:
     if facts.interactive:
         return
     if facts.result_at is not None:
-        yield _after(facts.result_at, limits.result_grace_seconds, Ending.HUNG_AFTER_RESULT, "did not exit {}")
+        yield _set_deadline(facts.result_at, limits.result_grace_seconds, Ending.HUNG_AFTER_RESULT, "did not exit {}")
         return
     if facts.limited_at is not None:
-        yield _after(
+        yield _set_deadline(
             facts.limited_at, limits.limit_seconds, Ending.RATE_LIMITED, "the model refused every request for {}"
         )
-    yield _after(facts.started_at, limits.wall_seconds, Ending.TIMED_OUT, "not done after {}")
+    yield _set_deadline(facts.started_at, limits.wall_seconds, Ending.TIMED_OUT, "not done after {}")
     if limits.first_event_seconds and not _has_begun(facts):
-        yield _after(facts.started_at, limits.first_event_seconds, Ending.START_HANG, "no output in its first {}")
+        yield _set_deadline(
+            facts.started_at, limits.first_event_seconds, Ending.START_HANG, "no output in its first {}"
+        )
     if limits.silence_seconds:
-        yield _after(
+        yield _set_deadline(
             _quiet_since(facts), limits.silence_seconds, Ending.STALLED, "no output, transcript or CPU use for {}"
         )
 
 
-def _after(start: datetime, seconds: float, ending: str, words: str) -> Deadline:
+def _set_deadline(start: datetime, seconds: float, ending: str, words: str) -> Deadline:
     span = f"{seconds:g} s" + (" after its result" if ending == Ending.HUNG_AFTER_RESULT else "")
     return Deadline(at=start + timedelta(seconds=seconds), ending=ending, reason=words.format(span))
 

@@ -21,7 +21,7 @@ def parse(text: str, *, now: datetime) -> datetime:
     """Return the instant in UTC. Days and clock times are in the zone of `now`. Raises BadInput."""
     words = " ".join(text.lower().split())
     try:
-        found = _compact(words, now) or _absolute(text.strip(), now) or _spoken(words, now)
+        found = _compact(words, now) or _absolute(text.strip(), now) or _parse_words(words, now)
     except (ValueError, OverflowError):
         found = None
     if found is None:
@@ -34,7 +34,7 @@ def _compact(words: str, now: datetime) -> datetime | None:
     if not match:
         return None
     sign, number, unit = match.groups()
-    return _shifted(now, -int(number) if sign == "-" else int(number), UNITS[unit])
+    return _shift_instant(now, -int(number) if sign == "-" else int(number), UNITS[unit])
 
 
 def _absolute(text: str, now: datetime) -> datetime | None:
@@ -45,17 +45,17 @@ def _absolute(text: str, now: datetime) -> datetime | None:
     return found if found.tzinfo else found.replace(tzinfo=now.tzinfo)
 
 
-def _spoken(words: str, now: datetime) -> datetime | None:
+def _parse_words(words: str, now: datetime) -> datetime | None:
     if words == "now":
         return now
     span = _SPAN.fullmatch(words)
     if span:
         number, unit, direction = span.groups()
         count = int(number) if number.isdigit() else 1
-        return _shifted(now, -count if direction == " ago" else count, unit + "s")
+        return _shift_instant(now, -count if direction == " ago" else count, unit + "s")
     day, _, clock = words.partition(" at ")
     start = _day(day, now)
-    return _at(start, clock) if start is not None else None
+    return _set_clock(start, clock) if start is not None else None
 
 
 def _day(words: str, now: datetime) -> datetime | None:
@@ -64,12 +64,12 @@ def _day(words: str, now: datetime) -> datetime | None:
         return now + timedelta(days=offsets[words])
     name = words.removeprefix("next ").removeprefix("this ").removeprefix("on ")
     if name in ("week", "month", "year") and words.startswith("next "):
-        return _shifted(now, 1, name + "s")
+        return _shift_instant(now, 1, name + "s")
     matching = [index for index, weekday in enumerate(WEEKDAYS) if name in (weekday, weekday[:3])]
     return now + timedelta(days=(matching[0] - now.weekday() - 1) % 7 + 1) if matching else None
 
 
-def _at(day: datetime, clock: str) -> datetime | None:
+def _set_clock(day: datetime, clock: str) -> datetime | None:
     if not clock:
         return day
     clock = {"noon": "12pm", "midnight": "12am"}.get(clock, clock)
@@ -84,7 +84,7 @@ def _at(day: datetime, clock: str) -> datetime | None:
     return day.replace(hour=hour, minute=minute, second=0, microsecond=0)
 
 
-def _shifted(now: datetime, count: int, unit: str) -> datetime:
+def _shift_instant(now: datetime, count: int, unit: str) -> datetime:
     if unit in ("minutes", "hours", "days", "weeks"):
         return now + timedelta(**{unit: count})
     months = now.year * 12 + now.month - 1 + count * (12 if unit == "years" else 1)

@@ -184,17 +184,17 @@ class WorkflowPlan(Record):
 
 def plan_in(text: str) -> WorkflowPlan:
     """Return the plan in this text. Raises BadInput if the text is invalid."""
-    return _read(
+    return _decode_json(
         text, "plan", lambda told: WorkflowPlan(**{**told, "stages": tuple(map(Stage.from_json, told["stages"]))})
     )
 
 
 def stage_in(text: str) -> Stage:
     """Return the stage in this text. Raises BadInput if the text is invalid."""
-    return _read(text, "stage", Stage.from_json)
+    return _decode_json(text, "stage", Stage.from_json)
 
 
-def _read(text: str, what: str, made_of: Callable[[dict[str, Any]], T]) -> T:
+def _decode_json(text: str, what: str, made_of: Callable[[dict[str, Any]], T]) -> T:
     try:
         return made_of(decode(text))
     except (ValueError, TypeError, KeyError, AttributeError) as error:

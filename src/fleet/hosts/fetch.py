@@ -17,7 +17,7 @@ from fleet.git.view import View
 from fleet.home import PROJECT_FILES
 from fleet.hosts.backoff import Backoff
 from fleet.hosts.parcel import fetch_parcel, unpack
-from fleet.settings.trusted import keep_trusted
+from fleet.settings.trusted import record_trusted
 from fleet.supervisor.host import is_seen
 from fleet.supervisor.removal import save_and_remove
 from fleet.supervisor.run.workplace import NotReady, RetryLater, branch_of, is_there
@@ -166,4 +166,4 @@ def _trust(context: Context, task: Task, repository: Repository) -> None:
     if repository == mirror.mirror_of(context.home, task.remote):
         known = trusted_digests(store.ports, of_remote(task.remote))
         keep_digests(store.ports, repository, known, by="its maker")
-        keep_trusted(context.home, mirror.project_folder(context.home, task.remote, task.base), known)
+        record_trusted(context.home, mirror.project_folder(context.home, task.remote, task.base), known)

@@ -9,7 +9,7 @@ import re
 import stat
 from typing import TYPE_CHECKING
 
-from fleet.core.globs import fits
+from fleet.core.globs import matches_glob
 from fleet.core.record import Record
 from fleet.proof.stream import StreamEvidence
 
@@ -179,7 +179,7 @@ def _is_among(form: str, paths: set[str]) -> bool:
     for path in paths:
         if path.startswith(below) or path.endswith(end) or form.endswith(f"/{path}") or f"{end}/" in path:
             return True
-        if is_glob and fits(path, form):
+        if is_glob and matches_glob(path, form):
             return True
     return False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from fleet.core.receipt import Receipt, drafted
+from fleet.core.receipt import Receipt, draft_receipt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +28,7 @@ def keep(store: Store, folder: TaskFolder, run: Run, judgement: Judgement, piece
             model=run.model,
             finding=judgement.finding,
             made_at=store.now(),
-            body=drafted(judgement.finding, judgement.shown, pieces),
+            body=draft_receipt(judgement.finding, judgement.shown, pieces),
         )
     )
     with contextlib.suppress(OSError):  # a full disk costs the readable copy, not the run

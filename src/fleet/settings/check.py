@@ -61,9 +61,9 @@ def check(table: Mapping[str, Any], scope: Scope) -> CheckedSettings:
         if scope == PROJECT and path[0] in UNUSED:
             checked.notes.append(f"{path[0]} is a setting of ai-fleet that has no effect in fleet")
         elif scope == HOME and (path in RETIRED or path[0] in FOREIGN or path[0].startswith("telegram_")):
-            checked.foreign.append(dotted(path))
+            checked.foreign.append(format_path(path))
         else:
-            _take(checked, path, value, scope)
+            _check_setting(checked, path, value, scope)
     if checked.foreign:
         checked.notes.append(
             f"{', '.join(checked.foreign)}: settings of another program named fleet; they have no effect here"
@@ -79,20 +79,20 @@ def key_at(path: Path, scope: Scope) -> SettingKey:
     path = canonical(path, scope)
     key = KEYS.get(wild(path))
     if key is None:
-        raise BadInput(f"unknown key {dotted(path)}", hint=_nearest(path, scope))
+        raise BadInput(f"unknown key {format_path(path)}", hint=_nearest(path, scope))
     if not in_scope(path, scope):
         other = HOME if scope is PROJECT else PROJECT
-        raise BadInput(f"{dotted(path)} cannot be set here", hint=f"set it in {_FILE[other]}")
-    if wild(path) != path and not _fits(path[1], NAMED[path[0]]):
+        raise BadInput(f"{format_path(path)} cannot be set here", hint=f"set it in {_FILE[other]}")
+    if wild(path) != path and not _is_of_kind(path[1], NAMED[path[0]]):
         raise BadInput(f"{path[1]!r} cannot be the name of a {_NAMED[path[0]]}")
     return key._replace(path=path)
 
 
 def check_value(key: SettingKey, value: Any) -> None:
     """Raise BadInput unless the setting accepts the value."""
-    if not _fits(value, key.type):
-        said = "this" if key.path in SECRET else _short(value)
-        raise BadInput(f"{dotted(key.path)} must be {key.shape()}, not {said}")
+    if not _is_of_kind(value, key.type):
+        said = "this" if key.path in SECRET else _shorten_value(value)
+        raise BadInput(f"{format_path(key.path)} must be {key.shape()}, not {said}")
     if key.path == ("agent", "claude_flags"):
         _check_words(key, value)
 
@@ -102,7 +102,7 @@ def canonical(path: Path, scope: Scope) -> Path:
     return ALIASES.get(path, path) if scope == PROJECT else path
 
 
-def dotted(path: Path) -> str:
+def format_path(path: Path) -> str:
     """Return a path in TOML notation."""
     return ".".join(part if _BARE.fullmatch(part) else msgspec.json.encode(part).decode() for part in path)
 
@@ -137,9 +137,9 @@ def _is_section(path: Path) -> bool:
     return any(key[: len(start)] == start and len(key) > len(start) for key in KEYS)
 
 
-def _take(checked: CheckedSettings, path: Path, value: Any, scope: Scope) -> None:
+def _check_setting(checked: CheckedSettings, path: Path, value: Any, scope: Scope) -> None:
     if _is_section(path):
-        checked.problems.append(Problem(f"{dotted(path)} must be a table, not {_short(value)}"))
+        checked.problems.append(Problem(f"{format_path(path)} must be a table, not {_shorten_value(value)}"))
         return
     try:
         key = key_at(path, scope)
@@ -148,14 +148,15 @@ def _take(checked: CheckedSettings, path: Path, value: Any, scope: Scope) -> Non
             check_value(key, value)
     except BadInput as error:
         strange = scope == HOME and error.hint == LIST
-        problems = [Problem(str(error), error.hint, dotted(path) if strange else "")]
+        problems = [Problem(str(error), error.hint, format_path(path) if strange else "")]
     if problems:
         checked.problems.extend(problems)
         return
     if checked.values.setdefault(key.path, value) != value:
         checked.problems.append(
             Problem(
-                f"{dotted(key.path)} is set twice, with different values: also as {dotted(path)}", "remove one of them"
+                f"{format_path(key.path)} is set twice, with different values: also as {format_path(path)}",
+                "remove one of them",
             )
         )
 
@@ -165,10 +166,10 @@ def _in_tables(key: SettingKey, tables: list[Any]) -> list[Problem]:
     found: list[Problem] = []
     said: set[tuple[Any, Any]] = set()
     for number, table in enumerate(tables, 1):
-        name = f"{dotted(key.path)}[{number}]"
-        hint = f"run `fleet config edit` and correct [[{dotted(key.path)}]] table number {number}"
+        name = f"{format_path(key.path)}[{number}]"
+        hint = f"run `fleet config edit` and correct [[{format_path(key.path)}]] table number {number}"
         if type(table) is not dict:
-            found.append(Problem(f"{name} must be a table, not {_short(table)}", hint))
+            found.append(Problem(f"{name} must be a table, not {_shorten_value(table)}", hint))
             continue
         wrong = _in_table(key, name, table)
         again = not wrong and (table["coder"], table["name"]) in said
@@ -182,15 +183,15 @@ def _in_tables(key: SettingKey, tables: list[Any]) -> list[Problem]:
 
 def _in_table(key: SettingKey, name: str, table: Mapping[str, Any]) -> list[str]:
     known = ELEMENTS[key.path]
-    unknown = [f"unknown key {name}.{dotted((each,))}" for each in table if each not in known]
+    unknown = [f"unknown key {name}.{format_path((each,))}" for each in table if each not in known]
     missing = [f"{name} needs a {each}" for each in ("name", "coder") if each not in table]
     return [
         *unknown,
         *missing,
         *(
-            f"{name}.{each} must be {known[each].shape()}, not {_short(value)}"
+            f"{name}.{each} must be {known[each].shape()}, not {_shorten_value(value)}"
             for each, value in table.items()
-            if each in known and not _fits(value, known[each].type)
+            if each in known and not _is_of_kind(value, known[each].type)
         ),
     ]
 
@@ -200,10 +201,12 @@ def _check_words(key: SettingKey, value: str) -> None:
         shlex.split(value)
     except ValueError as error:
         hint = "close the quotes, or set coders.claude.flags to a list with one word per element"
-        raise BadInput(f"{dotted(key.path)} cannot be split into words: {str(error).lower()}", hint=hint) from error
+        raise BadInput(
+            f"{format_path(key.path)} cannot be split into words: {str(error).lower()}", hint=hint
+        ) from error
 
 
-def _fits(value: Any, kind: Any) -> bool:
+def _is_of_kind(value: Any, kind: Any) -> bool:
     try:
         msgspec.convert(value, kind)
     except msgspec.ValidationError:
@@ -211,16 +214,16 @@ def _fits(value: Any, kind: Any) -> bool:
     return True
 
 
-def _short(value: Any) -> str:
+def _shorten_value(value: Any) -> str:
     text = {True: "true", False: "false"}[value] if isinstance(value, bool) else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
 def _nearest(path: Path, scope: Scope) -> str:
-    known = {dotted(key): key for key in KEYS if in_scope(key, scope)}
+    known = {format_path(key): key for key in KEYS if in_scope(key, scope)}
     if scope == PROJECT:
-        known |= {dotted(alias): alias for alias in ALIASES}
-    wanted = dotted(path)
+        known |= {format_path(alias): alias for alias in ALIASES}
+    wanted = format_path(path)
     by_last_part = {key[-1]: name for name, key in known.items()}
     close = closest(wanted, known) or [by_last_part[part] for part in closest(path[-1], by_last_part)]
     return f"did you mean {close[0]}?" if close else LIST
@@ -241,14 +244,15 @@ def assignment(text: str, scope: Scope) -> tuple[Path, Any]:
     key = key_at(path, scope)
     if key.path[0] == "consent":
         raise BadInput(
-            f"{dotted(key.path)} cannot be set manually", hint="run `fleet init --permissions skip` to record consent"
+            f"{format_path(key.path)} cannot be set manually",
+            hint="run `fleet init --permissions skip` to record consent",
         )
-    parsed = typed(value.strip(), key)
+    parsed = convert_text(value.strip(), key)
     check_value(key, parsed)
     return key.path, parsed
 
 
-def typed(text: str, key: SettingKey) -> Any:
+def convert_text(text: str, key: SettingKey) -> Any:
     """Convert text to the key's type. Return text that cannot be converted unchanged; validation then refuses it."""
     if key.kind is tuple and not text.startswith("["):
         return [part.strip() for part in text.split(",")] if text else []

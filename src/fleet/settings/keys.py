@@ -42,8 +42,8 @@ __all__ = [
     "Permissions",
     "Scope",
     "SettingKey",
-    "documented",
     "in_scope",
+    "iterate_documented_keys",
     "wild",
 ]
 
@@ -219,7 +219,7 @@ def in_scope(path: Path, scope: Scope) -> bool:
     return path[0] in SCOPES[scope]
 
 
-def documented() -> Iterator[tuple[str, SettingKey]]:
+def iterate_documented_keys() -> Iterator[tuple[str, SettingKey]]:
     """Yield every setting with its documented name, including the keys of each list of tables."""
     for key in KEYS.values():
         yield ".".join(key.path), key

@@ -22,7 +22,7 @@ SECTION = "watchdog"
 
 def watchdog_for(settings: Settings, task: Task) -> Watchdog:
     """Return the limits for a task: its own limits over the settings of its project and home."""
-    given, ignored = _own(task.limits)
+    given, ignored = _decode_own_limits(task.limits)
     said = msgspec.structs.asdict(settings.watchdog) | given
     return Watchdog(**said, context_pct=settings.context_pressure_threshold_pct, ignored=tuple(ignored))
 
@@ -41,7 +41,7 @@ def account_limits_for(limits: LimitSettings, rules: Rules) -> LimitSettings:
     return msgspec.structs.replace(limits, **said) if said else limits
 
 
-def _own(text: str) -> tuple[dict[str, Any], list[str]]:
+def _decode_own_limits(text: str) -> tuple[dict[str, Any], list[str]]:
     if not text:
         return {}, []
     try:

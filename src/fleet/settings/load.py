@@ -17,10 +17,18 @@ from fleet.core.errors import WARNINGS, BadInput, FleetError
 from fleet.core.ids import sha256
 from fleet.files import atomic_write, read_small
 from fleet.home import Home, find_project, project_files
-from fleet.settings.check import CheckedSettings, Problem, check, check_value, dotted, typed
+from fleet.settings.check import CheckedSettings, Problem, check, check_value, convert_text, format_path
 from fleet.settings.keys import HOME, KEYS, PROJECT, DeclaredSettings, Path, Permissions, Scope
 from fleet.settings.sections import AccountSettings, CoderSettings
-from fleet.settings.trusted import Demand, demands, digest, is_known_file, raises_permissions, trusted_digests, unsafe
+from fleet.settings.trusted import (
+    Demand,
+    digest,
+    explain_unsafe,
+    is_known_file,
+    list_demands,
+    raises_permissions,
+    read_trusted_digests,
+)
 
 VARIABLES: dict[str, Path] = {
     "FLEET_CODER": ("coder",),
@@ -76,7 +84,7 @@ class Settings(DeclaredSettings, frozen=True, kw_only=True):
 
     def origin(self, key: str) -> Origin:
         """Return the origin of a key in dotted notation."""
-        return next((origin for path, origin in self.origins.items() if dotted(path) == key), DEFAULT)
+        return next((origin for path, origin in self.origins.items() if format_path(path) == key), DEFAULT)
 
 
 class SettingsLayer(NamedTuple):
@@ -104,7 +112,7 @@ def load(
     untrusted: list[Demand] = []
     for path in project_files(project, home)[:1] if project else []:
         WARNINGS.pop(path, None)
-        if why := unsafe(project or "", path):
+        if why := explain_unsafe(project or "", path):
             WARNINGS[path] = f"{path} is ignored: {why}; to use it, own it and let no other user write it"
             continue
         try:
@@ -115,12 +123,14 @@ def load(
             WARNINGS[path] = f"{error}; ignoring the file"
             continue
         before = merge([*layers, *said])
-        file, wanted = path, demands(layer.values, functools.partial(usual, before))
-        known = trusted_digests(home, project) if wanted and project else frozenset()
+        file, wanted = path, list_demands(layer.values, functools.partial(get_default, before))
+        known = read_trusted_digests(home, project) if wanted and project else frozenset()
         untrusted = [each for each in wanted if digest(each.line) not in known]
         untrusted = [] if untrusted and is_known_file(home, layer.digest) else untrusted
         content = layer.digest
-        raised = [each for each in _raised(layer, before) if each not in {one.path for one in untrusted}]
+        raised = [
+            each for each in _find_raised_permissions(layer, before) if each not in {one.path for one in untrusted}
+        ]
         layers.append(_without(layer, {*raised, *_skips(layer), *(each.path for each in untrusted)}))
         _warn(path, [each.path for each in untrusted], raised)
     layers += said
@@ -131,7 +141,7 @@ def load(
     )
 
 
-def usual(settings: Settings, path: Path) -> Any:
+def get_default(settings: Settings, path: Path) -> Any:
     """Return the value of a setting without the project file. Return None for a coder's setting."""
     return None if path[0] == "coders" else functools.reduce(getattr, path, settings)
 
@@ -145,7 +155,7 @@ def _skips(layer: SettingsLayer) -> list[Path]:
     return [path for path, value in layer.values.items() if path[-1] == "permissions" and value == "skip"]
 
 
-def _raised(layer: SettingsLayer, held: Settings) -> list[Path]:
+def _find_raised_permissions(layer: SettingsLayer, held: Settings) -> list[Path]:
     """Return the settings of a project file that would raise permissions.
 
     They let a coder run tools without asking, although the user's own settings do not.
@@ -175,7 +185,7 @@ def _warn(path: str, untrusted: list[Path], raised: list[Path]) -> None:
 
 
 def _names(paths: list[Path]) -> str:
-    return ", ".join(dict.fromkeys(map(dotted, paths)))
+    return ", ".join(dict.fromkeys(map(format_path, paths)))
 
 
 def merge(layers: list[SettingsLayer]) -> Settings:
@@ -192,8 +202,8 @@ def merge(layers: list[SettingsLayer]) -> Settings:
             # The default file contains claude's model. That model stays claude's if only the coder is changed.
             owner = coder if layer.values["model",] != model else DeclaredSettings().coder
     for path, origin in origins.items():
-        _debug("%s = %s from %s", dotted(path), "…" if path[-1] in _PRIVATE else repr(values[path]), origin)
-    merged = msgspec.convert(_nested(values), DeclaredSettings)
+        _debug("%s = %s from %s", format_path(path), "…" if path[-1] in _PRIVATE else repr(values[path]), origin)
+    merged = msgspec.convert(_nest_values(values), DeclaredSettings)
     return Settings(**msgspec.structs.asdict(merged), origins=origins, model_owner=owner)
 
 
@@ -233,12 +243,12 @@ def parse(data: bytes, path: str) -> dict[str, Any]:
         text = data.decode()
         return tomllib.loads(text)
     except UnicodeDecodeError as error:
-        line, column = _place(data[: error.start].decode())
+        line, column = _find_position(data[: error.start].decode())
         raise BadInput(f"{path}:{line}:{column}: not UTF-8 text", hint=hint) from error
     except tomllib.TOMLDecodeError as error:
         what = re.sub(r" \(at .*\)\Z", "", str(error).splitlines()[0])
         place = re.search(r"\(at line (\d+), column (\d+)\)\Z", str(error))
-        line, column = (int(place[1]), int(place[2])) if place else _place(text)
+        line, column = (int(place[1]), int(place[2])) if place else _find_position(text)
         raise BadInput(f"{path}:{line}:{column}: {what[:1].lower()}{what[1:]}", hint=hint) from error
     except RecursionError as error:
         raise BadInput(f"{path}: nested too deeply", hint=hint) from error
@@ -287,7 +297,7 @@ def _keep_good(home: Home) -> None:
 
 def _layer(kind: str, path: str, scope: Scope) -> SettingsLayer:
     data = _read_file(path)
-    checked = _checked(data, path, scope)
+    checked = _check_bytes(data, path, scope)
     refuse([problem for problem in checked.problems if not problem.key], path)
     _debug("read %s", path)
     known_by = sha256(data) if scope == PROJECT else ""
@@ -295,7 +305,7 @@ def _layer(kind: str, path: str, scope: Scope) -> SettingsLayer:
 
 
 @functools.lru_cache(maxsize=64)  # a supervisor reads the same files for each run, at its start and at its end
-def _checked(data: bytes, path: str, scope: Scope) -> CheckedSettings:
+def _check_bytes(data: bytes, path: str, scope: Scope) -> CheckedSettings:
     """Return the settings in the bytes of a file. Raises BadInput."""
     return check(parse(data, path), scope)
 
@@ -305,7 +315,7 @@ def _environment(env: Mapping[str, str]) -> list[SettingsLayer]:
     for name, path in VARIABLES.items():
         if text := env.get(name):
             key = KEYS[path]
-            value = typed(text.strip(), key) if key.kind in (int, float) else text
+            value = convert_text(text.strip(), key) if key.kind in (int, float) else text
             try:
                 check_value(key, value)
             except BadInput as error:
@@ -314,7 +324,7 @@ def _environment(env: Mapping[str, str]) -> list[SettingsLayer]:
     return layers
 
 
-def _nested(values: Mapping[Path, Any]) -> dict[str, Any]:
+def _nest_values(values: Mapping[Path, Any]) -> dict[str, Any]:
     tree: dict[str, Any] = {}
     for path, value in values.items():
         branch = tree
@@ -330,7 +340,7 @@ def _debug(message: str, *args: object) -> None:
         logging.getLogger(__name__).debug(message, *args)
 
 
-def _place(text: str) -> tuple[int, int]:
+def _find_position(text: str) -> tuple[int, int]:
     before = text.split("\n")
     return len(before), len(before[-1]) + 1
 
@@ -371,5 +381,5 @@ def config_folder(account: AccountSettings) -> str:
     return os.path.expanduser(account.config_dir or "")  # noqa: PTH111
 
 
-def described_coders(settings: Settings) -> tuple[str, ...]:
+def list_described_coders(settings: Settings) -> tuple[str, ...]:
     return tuple(name for name, own in settings.coders.items() if own.argv)

@@ -34,15 +34,15 @@ def origin() -> str:
     return str(_table()["from"])
 
 
-def made_on() -> date:
+def read_table_date() -> date:
     return date.fromisoformat(_table()["date"])
 
 
-def described(today: date) -> str:
+def describe_table(today: date) -> str:
     """Return the table's origin and age in words, with a warning once it is old."""
-    days = max(0, (today - made_on()).days)
+    days = max(0, (today - read_table_date()).days)
     old = "; update fleet, or set [prices]" if days >= OLD_DAYS else ""
-    return f"{origin()} of {made_on()}, {days} day{'' if days == 1 else 's'} old{old}"
+    return f"{origin()} of {read_table_date()}, {days} day{'' if days == 1 else 's'} old{old}"
 
 
 def rates(model: str, size: int, day: date) -> Rates | None:
@@ -63,7 +63,7 @@ def _prices(model: str) -> list[dict[str, Any]]:
     names = dict.fromkeys((model.lower(), bare, bare.rpartition("/")[2], _BEFORE.sub("", bare)))
     for name in names:
         for each in _table()["models"]:
-            if name and _fits(each["match"], name):
+            if name and _matches_rule(each["match"], name):
                 found: list[dict[str, Any]] = each["prices"]
                 return found
     return []
@@ -76,10 +76,10 @@ def _table() -> dict[str, Any]:
     return found
 
 
-def _fits(rule: list[Any], name: str) -> bool:
+def _matches_rule(rule: list[Any], name: str) -> bool:
     sign, *parts = rule
     if sign in "|&":
-        return (any if sign == "|" else all)(_fits(part, name) for part in parts)
+        return (any if sign == "|" else all)(_matches_rule(part, name) for part in parts)
     return _SIGNS[sign](name, parts[0])
 
 

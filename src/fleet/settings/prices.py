@@ -33,12 +33,12 @@ def price_of(settings: Settings, names: Sequence[str], day: date, *, size: int =
     from fleet.settings import price_table
 
     for name in names:
-        price = _own(settings.prices, name)
+        price = _find_own_price(settings.prices, name)
         if price is not None and price.input is not None and price.output is not None:
             return KnownPrice(price_table.Rates(price.input, price.output, price.cache_read, price.cache_write), OWN)
     for name in names:
         if (found := price_table.rates(name, size, day)) is not None:
-            return KnownPrice(found, price_table.made_on().isoformat())
+            return KnownPrice(found, price_table.read_table_date().isoformat())
     return None
 
 
@@ -49,6 +49,6 @@ def dollars(rates: Rates, input: int, output: int, cache_read: int, cache_write:
     return (input * rates.input + output * rates.output + cache_read * read + cache_write * write) / MILLION
 
 
-def _own(prices: Mapping[str, Price], model: str) -> Price | None:
+def _find_own_price(prices: Mapping[str, Price], model: str) -> Price | None:
     """Return the user's price for this exact name, else for the first matching glob."""
     return prices.get(model) or next((price for glob, price in prices.items() if fnmatchcase(model, glob)), None)

@@ -38,7 +38,7 @@ def detect(has: Has) -> str:
     return next((kind for kind, files in _SIGNS if any(all(map(has, group)) for group in files)), GENERIC)
 
 
-def outfit(kind: str, has: Has) -> ProjectDefaults:
+def get_project_defaults(kind: str, has: Has) -> ProjectDefaults:
     """Return the settings for this type of project, depending on its lock files and programs."""
     return TYPES[kind](has)
 
@@ -52,7 +52,7 @@ class Check(NamedTuple):
 
 def find_check(has: Has, read: Read) -> Check | None:
     """Return the project's own way to run its tests. Return None if none is known. `read` returns a file's text."""
-    use = installed(has)
+    use = list_dependency_folders(has)
     if any(_TEST_TARGET.search(read(name)) for name in ("GNUmakefile", "makefile", "Makefile")):
         return Check("make test", use)
     if any("pytest" in read(name) for name in _NAMES_PYTEST) or has("pytest.ini"):
@@ -64,7 +64,7 @@ def find_check(has: Has, read: Read) -> Check | None:
     return Check("go test ./...") if has("go.mod") else None
 
 
-def installed(has: Has) -> tuple[str, ...]:
+def list_dependency_folders(has: Has) -> tuple[str, ...]:
     """Return the folders of dependencies that a worktree of a project has, or has after its setup."""
     return tuple(name for name, files in _INSTALLED.items() if has(name) or any(map(has, files)))
 

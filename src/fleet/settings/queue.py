@@ -24,7 +24,7 @@ class QueueChoice(Record):
     lease_seconds: int
 
 
-def chosen(home: Home, env: Mapping[str, str], *, said: str | None = None) -> QueueChoice:
+def choose_queue(home: Home, env: Mapping[str, str], *, said: str | None = None) -> QueueChoice:
     """Return the queue to use: `said`, FLEET_QUEUE, the settings, or the queue recorded at a supervisor start.
 
     Raises BadInput or FleetError, whose messages never contain a connection string.
@@ -34,8 +34,8 @@ def chosen(home: Home, env: Mapping[str, str], *, said: str | None = None) -> Qu
     settings = load(home, env=env, lenient=is_known)
     name = said or settings.queue or ""
     if not name and settings.queue_command:
-        name = _printed(settings.queue_command, home)
-    name = name or _kept(home) or (BEADS if home.is_only_beads else "")
+        name = _read_program_output(settings.queue_command, home)
+    name = name or _read_recorded_queue(home) or (BEADS if home.is_only_beads else "")
     return QueueChoice(
         kind=kind_of(name), url=name if "://" in name else "", lease_seconds=settings.supervisor.claim_seconds
     )
@@ -63,14 +63,14 @@ def refuse_password(said: str, *, hint: str) -> None:
         raise UsageError("a password on the command line is visible to every user of this machine", hint=hint)
 
 
-def keep(home: Home, env: Mapping[str, str]) -> None:
+def record_queue(home: Home, env: Mapping[str, str]) -> None:
     """Record the queue of a starting supervisor for this home's programs, because agents get no FLEET_QUEUE.
 
     The file is readable by this user only, like runtime.toml. A later start with another FLEET_QUEUE replaces the
     record. A start without FLEET_QUEUE removes it if the settings name a queue.
     """
     said = env.get("FLEET_QUEUE", "")
-    if said and said != _kept(home):
+    if said and said != _read_recorded_queue(home):
         atomic_write(home.kept_queue, said.encode(), 0o600)
     elif not said and load(home, env={}, lenient=True).queue is not None:  # the file already names the queue
         try:
@@ -79,7 +79,7 @@ def keep(home: Home, env: Mapping[str, str]) -> None:
             return
 
 
-def _kept(home: Home) -> str:
+def _read_recorded_queue(home: Home) -> str:
     try:
         with open(home.kept_queue, encoding="utf-8") as file:  # noqa: PTH123
             return file.read(LONGEST).strip()
@@ -91,7 +91,7 @@ def _kept(home: Home) -> str:
         ) from error
 
 
-def _printed(words: tuple[str, ...], home: Home) -> str:
+def _read_program_output(words: tuple[str, ...], home: Home) -> str:
     """Return the first line that a program prints. Raises FleetError if it fails or prints nothing."""
     import subprocess
 

@@ -16,7 +16,7 @@ from fleet.settings.text import default_text, with_values
 
 def save(path: str, scope: Scope, changes: Mapping[Path, Any]) -> bool:
     """Change some settings of a file, which is created if it is missing. Return True if the file changed."""
-    with _alone(path):
+    with _lock_settings(path):
         old = read_bytes(path)
         start = default_text(scope).encode() if old is None else old
         parse(start, path)
@@ -33,7 +33,7 @@ def create(path: str, scope: Scope) -> bool:
 
 def reset(path: str, scope: Scope) -> str | None:
     """Overwrite a file with the explained defaults. Return the path of its backup, or None if none was needed."""
-    with _alone(path):
+    with _lock_settings(path):
         old, new = read_bytes(path), default_text(scope).encode()
         if old == new:
             return None
@@ -61,7 +61,7 @@ def read_bytes(path: str) -> bytes | None:
 
 
 @contextmanager
-def _alone(path: str) -> Iterator[None]:
+def _lock_settings(path: str) -> Iterator[None]:
     folder = File(path).parent
     try:
         folder.mkdir(0o755, parents=True, exist_ok=True)  # no other user may write there, whatever the umask

@@ -15,7 +15,7 @@ from fleet.core.errors import BadInput
 from fleet.core.ids import sha256
 from fleet.files import read_small, write_all
 from fleet.home import Home, common_of
-from fleet.settings.check import dotted
+from fleet.settings.check import format_path
 from fleet.settings.keys import Path
 from fleet.settings.text import toml_value
 
@@ -79,12 +79,12 @@ def _weakens(path: Path, value: Any, usual: Any) -> bool:
     return not set(usual) <= set(value)
 
 
-def demands(values: Mapping[Path, Any], usual: Callable[[Path], Any]) -> list[Demand]:
+def list_demands(values: Mapping[Path, Any], usual: Callable[[Path], Any]) -> list[Demand]:
     """Return the demands in the values of a project file: one per command and one per other setting.
 
     `usual` returns the value of a setting without the file.
     """
-    return [Demand(path, line) for path in _ordered(values, usual) for line in _lines(path, values[path])]
+    return [Demand(path, line) for path in _sort_paths(values, usual) for line in _format_demand(path, values[path])]
 
 
 def raises_permissions(path: Path, value: Any) -> bool:
@@ -94,7 +94,7 @@ def raises_permissions(path: Path, value: Any) -> bool:
     return RAISING.search(value if isinstance(value, str) else " ".join(value)) is not None
 
 
-def unsafe(project: str, path: str) -> str:
+def explain_unsafe(project: str, path: str) -> str:
     """Return why another user could have written a project file or a folder up to the project's.
 
     Empty if none could.
@@ -105,14 +105,14 @@ def unsafe(project: str, path: str) -> str:
             found = os.stat(place)
         except OSError as error:
             return f"{place} cannot be read: {error.strerror}"
-        if found.st_uid not in _own_ids():
+        if found.st_uid not in _list_own_ids():
             return f"{place} belongs to another user (uid {found.st_uid})"
         if found.st_mode & stat.S_IWOTH and not (stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX):
             return f"{place} is writable by every user (mode {stat.S_IMODE(found.st_mode):04o})"
     return ""
 
 
-def _own_ids() -> tuple[int, ...]:
+def _list_own_ids() -> tuple[int, ...]:
     """Return the users whose files are trusted like our own. As in git, that includes the caller of sudo."""
     user, caller = os.geteuid(), os.environ.get("SUDO_UID", "")
     return (0, user, int(caller)) if user == 0 and caller.isdecimal() else (0, user)
@@ -128,15 +128,15 @@ def place_of(folder: str) -> str:
     return os.path.realpath(common_of(folder) or folder)
 
 
-def trusted_digests(home: Home, folder: str) -> frozenset[str]:
+def read_trusted_digests(home: Home, folder: str) -> frozenset[str]:
     """Return the digests that the user trusts for the project in a folder, according to the home's record."""
     mark = digest(os.fsencode(place_of(folder)).hex())
     return frozenset(known for where, known in _entries(home) if where == mark)
 
 
-def keep_trusted(home: Home, folder: str, digests: Iterable[str]) -> bool:
+def record_trusted(home: Home, folder: str, digests: Iterable[str]) -> bool:
     """Record in the home that the project in a folder may do these things. Return True if any of them is new."""
-    known = trusted_digests(home, folder)
+    known = read_trusted_digests(home, folder)
     new = [each for each in dict.fromkeys(digests) if each not in known]
     mark = digest(os.fsencode(place_of(folder)).hex())
     _append(home, [f"{mark} {each}" for each in new])
@@ -145,17 +145,17 @@ def keep_trusted(home: Home, folder: str, digests: Iterable[str]) -> bool:
 
 def is_known_file(home: Home, content: str) -> bool:
     """Return True if the user trusted a project file with this digest in any clone."""
-    return content in known_anywhere(home)
+    return content in list_known_digests(home)
 
 
-def known_anywhere(home: Home) -> frozenset[str]:
+def list_known_digests(home: Home) -> frozenset[str]:
     """Return the digests of all files that the user trusts in any clone."""
     return frozenset(known for where, known in _entries(home) if where == ANYWHERE)
 
 
-def keep_files(home: Home, contents: Iterable[str]) -> None:
+def record_trusted_files(home: Home, contents: Iterable[str]) -> None:
     """Record in the home that files with these digests are trusted in every clone."""
-    known = known_anywhere(home)
+    known = list_known_digests(home)
     _append(home, [f"{ANYWHERE} {each}" for each in dict.fromkeys(contents) if each not in known])
 
 
@@ -179,15 +179,15 @@ def _append(home: Home, lines: list[str]) -> None:
         os.close(handle)
 
 
-def _ordered(values: Mapping[Path, Any], usual: Callable[[Path], Any]) -> list[Path]:
+def _sort_paths(values: Mapping[Path, Any], usual: Callable[[Path], Any]) -> list[Path]:
     names = dict.fromkeys(path[1] for path in values if path[0] == "coders")
     own = [("coders", name, lever) for name in names for lever in CODER_LEVERS]
     known = (*COMMANDS, *LEVERS, *own, CODER, *RULES)
     return [path for path in known if path in values and needs_trust(path, values[path], usual(path))]
 
 
-def _lines(path: Path, value: Any) -> Iterator[str]:
+def _format_demand(path: Path, value: Any) -> Iterator[str]:
     if path in COMMANDS:
-        yield from (f"{dotted(path)}: {each}" for each in ([value] if isinstance(value, str) else value))
+        yield from (f"{format_path(path)}: {each}" for each in ([value] if isinstance(value, str) else value))
     else:
-        yield f"{dotted(path)} = {toml_value(value)}"
+        yield f"{format_path(path)} = {toml_value(value)}"

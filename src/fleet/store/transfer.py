@@ -62,7 +62,7 @@ def name_of(queue: SqlConnection) -> str:
     known = _settings(queue).get(NAME)
     if known is None:
         known = new_uuid()
-        _set(queue, NAME, known)
+        _set_config(queue, NAME, known)
     return known
 
 
@@ -79,7 +79,7 @@ def is_named(queue: SqlConnection, name: str) -> bool:
 
 def is_empty(queue: SqlConnection) -> bool:
     """Return True if the queue has no tasks and never had a run."""
-    return _count(queue, "tasks") == _count(queue, "runs") == 0
+    return _count_rows(queue, "tasks") == _count_rows(queue, "runs") == 0
 
 
 def is_sealed(queue: SqlConnection) -> bool:
@@ -93,17 +93,17 @@ def copy(source: SqlConnection, target: SqlConnection, tell: Callable[[str, int]
     A repeated call skips the tables that an earlier copy completed. `tell` is called for each part. Hold the source's
     lock: no one else may write to the source until the end. Raises StoreFault.
     """
-    _set(target, STATE, encode({"of": name_of(source), "whole": False}))
+    _set_config(target, STATE, encode({"of": name_of(source), "whole": False}))
     found = {}
     for table in tables():
         found[table.name] = _contents(source, table)
         if found[table.name] != _contents(target, table):
             with target.writing():
                 _empty(target, table)
-            for rows in _parts(source, table):
+            for rows in _iterate_batches(source, table):
                 with target.writing():
                     for row in rows:
-                        _put(target, table, row)
+                        _insert_row(target, table, row)
                 tell(table.name, len(rows))
         if "id" in table.keys and "after_copy" in target.blocks("moving"):
             _count_on(target, table)
@@ -113,29 +113,29 @@ def copy(source: SqlConnection, target: SqlConnection, tell: Callable[[str, int]
 def finish(target: SqlConnection, settle_in: Callable[[], None] | None = None) -> None:
     """Mark the copy as complete, in one transaction with `settle_in`.
 
-    `settle_in` adjusts rows so that they mean the same in the target. Until `let_go` the target still counts as a copy:
-    another call of `copy` compares it and repairs differences.
+    `settle_in` adjusts rows so that they mean the same in the target. Until `release_copy` the target still counts
+    as a copy: another call of `copy` compares it and repairs differences.
     """
     with target.writing():
         if settle_in is not None:
             settle_in()
-        _set(target, STATE, encode({**state_of(target), "whole": True}))
+        _set_config(target, STATE, encode({**state_of(target), "whole": True}))
 
 
-def let_go(target: SqlConnection) -> None:
+def release_copy(target: SqlConnection) -> None:
     """Turn the copy into a normal queue, after its source was sealed."""
     with target.writing():
         target.rows(target.blocks("queries")["unset_config"], {"key": STATE})
 
 
-def take_time(queue: SqlConnection) -> None:
+def allow_long_transaction(queue: SqlConnection) -> None:
     """Let the open transaction stay idle for as long as the copy takes. A database may end idle transactions."""
     words = queue.blocks("moving").get("take_time")
     if words is not None:
         queue.rows(words)
 
 
-def trust_again(queue: SqlConnection, before: str, after: str) -> None:
+def copy_trust(queue: SqlConnection, before: str, after: str) -> None:
     """Trust each trusted path under `before` also under `after`."""
     queue.rows(queue.blocks("moving")["trust_again"], {"before": before, "after": after})
 
@@ -173,7 +173,7 @@ def set_aside(queue: SqlConnection, stamp: str) -> None:
         queue.rows(words.format(stamp=stamp))
 
 
-def _parts(queue: SqlConnection, table: Table) -> Iterator[list[tuple[Any, ...]]]:
+def _iterate_batches(queue: SqlConnection, table: Table) -> Iterator[list[tuple[Any, ...]]]:
     keys = ", ".join(table.keys)
     slots = ", ".join(f":after{number}" for number in range(len(table.keys)))
     after: dict[str, Any] = {}
@@ -194,12 +194,12 @@ def _parts(queue: SqlConnection, table: Table) -> Iterator[list[tuple[Any, ...]]
 
 def _contents(queue: SqlConnection, table: Table) -> Contents:
     total, count = 0, 0
-    for rows in _parts(queue, table):
+    for rows in _iterate_batches(queue, table):
         for row in rows:
             if table.name == "config" and row[0] in LOCAL:
                 continue
             count += 1
-            total ^= int.from_bytes(hashlib.sha256(encode(list(map(_plain, row))).encode()).digest(), "big")
+            total ^= int.from_bytes(hashlib.sha256(encode(list(map(_normalize_value, row))).encode()).digest(), "big")
     return Contents(count, f"{total:064x}")
 
 
@@ -212,7 +212,7 @@ def _empty(queue: SqlConnection, table: Table) -> None:
         queue.rows(queue.blocks("queries")["unset_config"], {"key": key})
 
 
-def _put(queue: SqlConnection, table: Table, row: tuple[Any, ...]) -> None:
+def _insert_row(queue: SqlConnection, table: Table, row: tuple[Any, ...]) -> None:
     if table.name == "config" and row[0] in LOCAL:
         return
     values = {f"v{number}": value for number, value in enumerate(row)}
@@ -229,7 +229,7 @@ def _count_on(queue: SqlConnection, table: Table) -> None:
             queue.rows(queue.blocks("moving")["after_copy"].format(table=table.name))
 
 
-def _count(queue: SqlConnection, table: str) -> int:
+def _count_rows(queue: SqlConnection, table: str) -> int:
     return int(queue.rows(queue.blocks("moving")["count"].format(table=table))[0][0])
 
 
@@ -237,12 +237,12 @@ def _settings(queue: SqlConnection) -> dict[str, str]:
     return dict(queue.rows(queue.blocks("queries")["config"]))
 
 
-def _set(queue: SqlConnection, key: str, value: str) -> None:
+def _set_config(queue: SqlConnection, key: str, value: str) -> None:
     with queue.writing():
         queue.rows(queue.blocks("queries")["set_config"], {"key": key, "value": value})
 
 
-def _plain(value: Any) -> Any:
+def _normalize_value(value: Any) -> Any:
     """Return a value in the form that all databases return."""
     if isinstance(value, float):
         return repr(value)

@@ -22,7 +22,7 @@ from fleet.core.record import Record
 from fleet.files import read_small
 from fleet.git.repository import Repository
 from fleet.proof.baseline import spawn_of
-from fleet.settings.trusted import digest, known_anywhere
+from fleet.settings.trusted import digest, list_known_digests
 from fleet.supervisor.trust import trusted_digests
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def left_by(run: Run) -> set[str]:
 def untrusted_files(home: Home, cwd: str, patterns: Collection[str], known: Collection[str] = ()) -> list[CoderFile]:
     """Return the files for a coder in `cwd` that the user has not trusted. Digests in `known` count as trusted."""
     found = files_for(cwd, patterns)
-    trusted = known_anywhere(home) if found else frozenset()
+    trusted = list_known_digests(home) if found else frozenset()
     return [each for each in found if digest(each.line) not in trusted and digest(each.line) not in known]
 
 

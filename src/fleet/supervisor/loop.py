@@ -359,7 +359,7 @@ class Supervisor:
         claims = await store.call(store.claims.acquire, context.owner, room.lanes, room=room.room, ttl=ttl)
         context.cluster.leases.confirm([claim.task.id for claim in claims], asked, ttl.total_seconds())
         taken = len(claims)
-        claims, too_many = pool.fitting(claims, len(self._pooled()))
+        claims, too_many = pool.split_by_room(claims, len(self._pooled()))
         if too_many:
             await store.call(release, store.ports, too_many)
         self._watch.started(len(claims))

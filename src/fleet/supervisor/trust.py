@@ -15,7 +15,7 @@ from fleet.git.repository import NoRepository, Repository, find_repository
 from fleet.git.trust import snapshot, stamp, what_changed
 from fleet.home import find_project
 from fleet.settings import load, trusted
-from fleet.settings.check import dotted
+from fleet.settings.check import format_path
 from fleet.settings.trusted import digest
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def recall(home: Home, store: Store, directory: str) -> bool:
     if project is None:
         return False
     known = trusted_digests(store, project_in(project))
-    return bool(known) and trusted.keep_trusted(home, project, known)
+    return bool(known) and trusted.record_trusted(home, project, known)
 
 
 def project_in(folder: str) -> Repository:
@@ -71,7 +71,7 @@ def untrusted_commands(settings: Settings, *, quick: bool = False) -> list[str]:
 
 
 def _is_command(line: str) -> bool:
-    return line.partition(": ")[0] in {dotted(path) for path in trusted.COMMANDS}
+    return line.partition(": ")[0] in {format_path(path) for path in trusted.COMMANDS}
 
 
 def changed_repository(store: Store, repository: Repository) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fleet.core.host import wanted
+from fleet.core.host import make_requirements
 from fleet.core.workflow import Stage, WorkflowPlan
 from fleet.workflows import reading
 from fleet.workflows.check import Graph, check
@@ -138,7 +138,7 @@ def _plain(written: WrittenStage, timeout_seconds: float | None) -> dict[str, An
     """Return the fields that a copy takes from the file unchanged."""
     names = ("coder", "model", "prompt", "account", "extra_args", "reasoning_effort", "verify", "retries", "no_changes")
     found = {name: getattr(written, name) for name in names}
-    found["requires"] = wanted(written.requires, written.host)
+    found["requires"] = make_requirements(written.requires, written.host)
     return {**found, "when": written.when, "timeout_seconds": written.timeout_seconds or timeout_seconds}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from fleet.core.quoting import fenced
+from fleet.core.quoting import fence_text
 from fleet.workflows import results as told
 from fleet.workflows.references import FIELDS, ITEM, TASK_PROMPT, VARIABLE, Reference, reference_of
 
@@ -60,7 +60,7 @@ def _item(stage: Stage, results: Results) -> _Value | None:
     if not stage.items_of:
         return _Value(stage.item) if stage.item is not None else None
     found = told.own_items(stage, results)
-    fences = [fenced(text, f"item {stage.items_from + at} of {stage.items_of}") for at, text in enumerate(found)]
+    fences = [fence_text(text, f"item {stage.items_from + at} of {stage.items_of}") for at, text in enumerate(found)]
     return _Value("\n".join(fences), is_fenced=bool(fences))
 
 
@@ -72,5 +72,5 @@ def _said(stage: Stage, reference: Reference, results: Results) -> _Value:
         if len(texts) == 1:
             return _Value(texts[0][1])
         return _Value(", ".join(f"{name}: {text}" for name, text in texts if text))
-    fences = [fenced(text, f"{reference.field} of stage {name}") for name, text in texts if text]
+    fences = [fence_text(text, f"{reference.field} of stage {name}") for name, text in texts if text]
     return _Value("\n".join(fences), is_fenced=bool(fences))

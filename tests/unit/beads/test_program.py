@@ -140,7 +140,7 @@ def test_listening_calls_after_a_write(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(beads_folder, "LOOK_EVERY", 0.01)
     noms, called = a_folder(tmp_path), threading.Event()
-    with beads_folder.listening(str(tmp_path / ".beads"), called.set):
+    with beads_folder.listen_for_writes(str(tmp_path / ".beads"), called.set):
         assert not called.wait(0.05)
         (noms / "manifest").write_text("5:__DOLT__:other")
         assert called.wait(5)
@@ -148,6 +148,6 @@ def test_listening_calls_after_a_write(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_turns_are_exclusive_and_waited_for_with_a_limit(tmp_path: Path) -> None:
     folder = str(tmp_path / ".beads")
-    with beads_folder.turn(folder):
+    with beads_folder.hold_turn(folder):
         os.close(beads_folder.take_turn(folder, seconds=0.05))
     assert stat.S_IMODE(Path(f"{folder}.lock").stat().st_mode) == 0o600

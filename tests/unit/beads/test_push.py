@@ -3,13 +3,13 @@
 from datetime import timedelta
 
 from builders import HOUR, NOON, a_comment, a_task, an_edge
-from fleet.beads.push import BdCall, TaskChange, TransactionChanges, claim_steps, steps
+from fleet.beads.push import BdCall, TaskChange, TransactionChanges, claim_steps, list_calls
 from fleet.core.jsontext import decode
 from fleet.core.task import Task, Verdict
 
 
 def told(*changed: TaskChange, fenced: bool = True) -> list[BdCall]:
-    return steps(TransactionChanges(changed), fenced=fenced)
+    return list_calls(TransactionChanges(changed), fenced=fenced)
 
 
 def claimed(task: Task) -> Task:
@@ -25,7 +25,7 @@ def test_change_without_a_field_in_bd_makes_no_call() -> None:
 def test_new_tasks_are_one_call_with_edges_labels_and_comments() -> None:
     first, second = a_task(labels=("x",), cwd="/here"), a_task()
     edge, comment = an_edge(second, first), a_comment(first)
-    [step] = steps(
+    [step] = list_calls(
         TransactionChanges([TaskChange(None, first), TaskChange(None, second)], linked=[edge], comments=[comment]),
         fenced=True,
     )
@@ -126,7 +126,7 @@ def test_edges_are_one_call_and_gated_edges_are_imported() -> None:
         linked=[an_edge(first, second), gated],
         unlinked=[an_edge(second, third)],
     )
-    batch, line = steps(changes, fenced=True)
+    batch, line = list_calls(changes, fenced=True)
     assert batch.argv == ("batch",)
     assert batch.text.splitlines() == [
         f'dep remove "{second.id}" "{third.id}"',

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleet.core.finding import DONE, FINDINGS, NOBODYS, Evidence, Finding, judge
+from fleet.core.finding import DONE, FINDINGS, NOBODYS, Evidence, Finding, judge_evidence
 from fleet.core.run import Ending
 from fleet.core.task import WORKTREE
 from fleet.core.verification import Verification
@@ -99,14 +99,14 @@ PLAIN: dict[str, Any] = {"workspace": "directory"}
     ],
 )
 def test_finding_follows_from_the_evidence(what: Evidence, finding: str, shown: str) -> None:
-    found = judge(what)
+    found = judge_evidence(what)
     assert found.finding == finding
     assert shown in "; ".join(found.shown)
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_unfinished_run_is_incomplete_or_an_infrastructure_error(ending: str) -> None:
-    found = judge(seen(ending=ending, reason="why", verification=passed()))
+    found = judge_evidence(seen(ending=ending, reason="why", verification=passed()))
     if ending in DONE:
         assert found.finding == "verified"
     else:
@@ -117,7 +117,7 @@ def test_only_a_passed_command_makes_a_run_verified() -> None:
     claims = {"handed_in": True, "tool_calls": 99, "commits": 9, "artifact": True, "claimed_no_changes": False}
     for ending in ENDINGS:
         for made in (None, passed(status=1), passed(status=None, why="was stopped"), passed(doubts=("x",))):
-            assert judge(seen(ending=ending, verification=made, **claims)).finding != Finding.VERIFIED
+            assert judge_evidence(seen(ending=ending, verification=made, **claims)).finding != Finding.VERIFIED
 
 
 def test_each_value_is_a_finding() -> None:

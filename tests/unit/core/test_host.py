@@ -7,31 +7,31 @@ from hypothesis import strategies as st
 
 from fleet.core import host as host_words
 from fleet.core.errors import BadInput
-from fleet.core.host import changed, checked, plain, wanted
+from fleet.core.host import change_requirements, check_requirements, join_requirements, make_requirements
 from fleet.settings.sections import HostLabel, HostName
 
 
 def test_labels_and_host_are_sorted_and_unique() -> None:
-    assert wanted(["linux", "gpu", "gpu"], "build7") == '["gpu", "host:build7", "linux"]'
-    assert wanted([]) == wanted((), "") == ""
+    assert make_requirements(["linux", "gpu", "gpu"], "build7") == '["gpu", "host:build7", "linux"]'
+    assert make_requirements([]) == make_requirements((), "") == ""
 
 
 @pytest.mark.parametrize("label", ["", " gpu", "gpu linux", "host:a", "a,b", "-gpu", "gpü", "g" * 65, "a\nb", "[", '"'])
 def test_invalid_label_is_refused(label: str) -> None:
     with pytest.raises(BadInput, match="is not a valid host label"):
-        wanted([label])
+        make_requirements([label])
 
 
 @pytest.mark.parametrize("name", [" a", "a b", "host:a", "../a", "-a", "ä", "a" * 101, "a\n", "a@1"])
 def test_invalid_host_is_refused(name: str) -> None:
     with pytest.raises(BadInput, match="is not a valid host name"):
-        wanted([], name)
+        make_requirements([], name)
 
 
 def test_number_of_requirements_is_limited() -> None:
-    assert wanted([f"l{number}" for number in range(32)])
+    assert make_requirements([f"l{number}" for number in range(32)])
     with pytest.raises(BadInput, match="too many host labels: 33"):
-        wanted([f"l{number}" for number in range(33)])
+        make_requirements([f"l{number}" for number in range(33)])
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_number_of_requirements_is_limited() -> None:
     ],
 )
 def test_user_written_list_is_stored_in_canonical_form(text: str, kept: str) -> None:
-    assert checked(text) == kept
+    assert check_requirements(text) == kept
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_user_written_list_is_stored_in_canonical_form(text: str, kept: str) -> 
 )
 def test_requirement_that_no_host_can_offer_is_refused(text: str) -> None:
     with pytest.raises(BadInput):
-        checked(text)
+        check_requirements(text)
 
 
 @pytest.mark.parametrize(
@@ -66,17 +66,17 @@ def test_requirement_that_no_host_can_offer_is_refused(text: str) -> None:
     ],
 )
 def test_change_replaces_only_its_own_part(labels: list[str] | None, host: str | None, kept: str) -> None:
-    assert changed('["gpu", "host:a"]', labels, host) == kept
+    assert change_requirements('["gpu", "host:a"]', labels, host) == kept
 
 
 def test_host_of_a_home_is_required_until_another_is_named() -> None:
-    assert changed('["host:a@12"]', ["gpu"], None) == '["gpu", "host:a@12"]'
-    assert changed('["host:a@12"]', None, "b") == '["host:b"]'
-    assert changed('["host:a@12"]', None, "") == ""
+    assert change_requirements('["host:a@12"]', ["gpu"], None) == '["gpu", "host:a@12"]'
+    assert change_requirements('["host:a@12"]', None, "b") == '["host:b"]'
+    assert change_requirements('["host:a@12"]', None, "") == ""
 
 
 def test_labels_are_shown_without_prefixes() -> None:
-    assert plain(("gpu", "host:build7")) == "gpu, host build7"
+    assert join_requirements(("gpu", "host:build7")) == "gpu, host build7"
 
 
 WORDS = st.text(st.sampled_from("aZ09_.=+-: ,\nä"), max_size=5) | st.text(max_size=3)

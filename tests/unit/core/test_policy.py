@@ -10,7 +10,7 @@ import pytest
 
 from builders import HOUR, NOON, a_task
 from fleet.core.finding import DONE, FINDINGS
-from fleet.core.policy import backoff, bound, decide
+from fleet.core.policy import backoff, decide, limit_runs
 from fleet.core.rules import Rules, rules_in
 from fleet.core.run import Ending, Outcome
 from fleet.core.task import COUNTS, Status, Task, Verdict
@@ -237,7 +237,7 @@ def bring_to_rest(seed: int) -> None:
     endings = random_.sample([e for e in ENDINGS if e != Ending.RELEASED], random_.randint(1, len(ENDINGS) - 1))
     task, runs = a_task(status="in_progress"), 0
     while task.status == Status.IN_PROGRESS:
-        assert runs < bound(limits, findings), f"seed {seed}: still going after {runs} runs with {endings}"
+        assert runs < limit_runs(limits, findings), f"seed {seed}: still going after {runs} runs with {endings}"
         outcome = Outcome(ending=random_.choice(endings), finding=random_.choice(("", *FINDINGS)))
         task = decide(task, outcome, now=NOON, limits=limits, jitter=random_.random(), findings=findings).on(task, NOON)
         runs += 1

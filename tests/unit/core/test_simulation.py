@@ -17,7 +17,7 @@ from fleet.core.admission import BURST, Ramp, Situation, admit
 from fleet.core.budget import TOKENS, Budget, Spent, check_budgets
 from fleet.core.errors import ClaimLost
 from fleet.core.filter import Filter
-from fleet.core.policy import bound, decide
+from fleet.core.policy import decide, limit_runs
 from fleet.core.run import Account, Ending, Outcome
 from fleet.core.task import HEADLESS, INTERACTIVE, Claim, Status, Task, Verdict
 from fleet.core.watchdog import check, next_check
@@ -323,7 +323,7 @@ class World:
         ended, limits = self.ended[task.id], self.settings.limits
         assert task.reason and not task.is_claimed
         assert len(self.used[task.id]) == self.runs[task.id]
-        assert self.runs[task.id] <= bound(limits, FINDINGS) + self.uncounted[task.id]
+        assert self.runs[task.id] <= limit_runs(limits, FINDINGS) + self.uncounted[task.id]
         assert task.failures == sum(ended[ending] for ending in FAILURES) <= limits.retry_limit
         assert task.waits == ended["rate_limited"] <= limits.limit_waits + 1
         assert task.fresh_starts == ended["context_full"] <= limits.context_limit + 1

@@ -26,7 +26,7 @@ from fleet.settings import (
 from fleet.settings.check import assignment, check
 from fleet.settings.prices import OWN, dollars, price_of
 from fleet.settings.text import toml_value, with_values
-from fleet.settings.trusted import digest, keep_trusted
+from fleet.settings.trusted import digest, record_trusted
 
 AN_ACCOUNT = '[[accounts]]\nname = "work"\ncoder = "codex"\n'
 Held = Callable[..., Settings]
@@ -118,7 +118,7 @@ def test_project_may_set_how_a_coder_starts_but_not_describe_one(held: Held) -> 
     untrusted = held(*texts)
     assert flags_for(untrusted, "mine") == ("--a",) and program_for(untrusted, "mine") == ""
     project = Path(untrusted.project_file).parent.parent
-    keep_trusted(Home(str(project.parent / "home")), str(project), map(digest, untrusted.untrusted))
+    record_trusted(Home(str(project.parent / "home")), str(project), map(digest, untrusted.untrusted))
     settings = held(*texts)
     assert flags_for(settings, "mine") == ("--b",) and program_for(settings, "mine") == "x"
     for text in ("argv = ['x']", "resume_argv = ['x']", "prompt = 'file'", "output = {format = 'text'}"):

@@ -14,10 +14,10 @@ from fleet.core.errors import BadInput
 from fleet.home import Home
 from fleet.settings import HOME, KEYS, OF_SUPERVISORS, PROJECT, Settings, load, model_for, permissions_for
 from fleet.settings.check import assignment, check, path_of
-from fleet.settings.keys import ELEMENTS, SCOPES, DeclaredSettings, documented, in_scope
+from fleet.settings.keys import ELEMENTS, SCOPES, DeclaredSettings, in_scope, iterate_documented_keys
 from fleet.settings.save import create, keep_copy, reset, save
 from fleet.settings.text import default_text, toml_value, with_values
-from fleet.settings.trusted import digest, keep_trusted
+from fleet.settings.trusted import digest, record_trusted
 
 AGREED = "\n[consent]\nskip_permissions_at = 2026-01-01T00:00:00Z\n"
 
@@ -45,12 +45,12 @@ def place(tmp_path: Path) -> Place:
 
 
 def test_each_setting_has_a_description_and_a_file() -> None:
-    for name, key in documented():
+    for name, key in iterate_documented_keys():
         assert key.help.endswith("."), name
         assert key.shape(), name
         assert any(in_scope(key.path, scope) for scope in SCOPES), name
     assert {"accounts[].secrets", "coders.<name>.output.success", "prices.<name>.cache_read"} <= dict(
-        documented()
+        iterate_documented_keys()
     ).keys()
 
 
@@ -260,7 +260,7 @@ def test_file_of_ai_fleet_is_read_in_both_spellings(place: Place, text: str) -> 
     (place.project / ".aifleet" / "config.toml").write_text(text)
     untrusted = place.settings('permissions = "skip"' + AGREED).untrusted
     assert len(untrusted) == 4
-    keep_trusted(place.home, str(place.project), map(digest, untrusted))
+    record_trusted(place.home, str(place.project), map(digest, untrusted))
     assert place.settings().agent.claude_flags is None
     held = place.settings('permissions = "skip"' + AGREED)
     assert held.coder == "codex"
@@ -289,7 +289,7 @@ def test_worktree_settings_have_their_defaults_and_files(place: Place) -> None:
     assert (held.saving.ignored_mb, held.saving.days) == (64, 90) and "node_modules" in held.saving.skip
     assert (held.project.branch_pattern, held.project.exclusive, held.setup.teardown) == ((), False, ())
     demands = ("verify.command: make test", "setup.teardown: make clean", 'tmux.socket = "b"')
-    keep_trusted(place.home, str(place.project), map(digest, demands))
+    record_trusted(place.home, str(place.project), map(digest, demands))
     held = place.settings(
         '[ports]\nbase = 3000\ncount = 5\n[tmux]\nsocket = "a"\nconfig = "~/t"\n[agent]\nmode = "headless"',
         '[ports]\nbase = 4000\n[tmux]\nsocket = "b"\n[agent]\nmode = "interactive"\n[verify]\ncommand = "make test"\n'

@@ -8,8 +8,8 @@ import pytest
 
 from fleet.settings.check import check
 from fleet.settings.keys import PROJECT, Path
-from fleet.settings.project_types import TYPES, Check, detect, find_check, outfit
-from fleet.settings.text import default_text, filled_text
+from fleet.settings.project_types import TYPES, Check, detect, find_check, get_project_defaults
+from fleet.settings.text import default_text, fill_text
 
 
 def having(*names: str) -> Callable[[str], bool]:
@@ -99,7 +99,7 @@ def test_verify_command_follows_from_files_of_the_project(files: dict[str, str],
     ],
 )
 def test_commands_follow_from_the_lock_file(kind: str, files: tuple[str, ...], commands: list[str]) -> None:
-    assert list(outfit(kind, having(*files)).commands) == commands
+    assert list(get_project_defaults(kind, having(*files)).commands) == commands
 
 
 def test_files_to_copy_follow_from_the_project_type() -> None:
@@ -112,7 +112,7 @@ def test_files_to_copy_follow_from_the_project_type() -> None:
         "generic": (".env", ".env.local"),
         "minimal": (),
     }
-    assert {kind: outfit(kind, having()).credential_files for kind in TYPES} == wanted
+    assert {kind: get_project_defaults(kind, having()).credential_files for kind in TYPES} == wanted
 
 
 def test_filled_file_has_given_values_below_their_help_and_is_valid() -> None:
@@ -121,7 +121,7 @@ def test_filled_file_has_given_values_below_their_help_and_is_valid() -> None:
         ("setup", "commands"): ("make 'a'", 'say "b"'),
         ("coders", "codex", "model"): "o3",
     }
-    text = filled_text(PROJECT, values, {("setup", "commands"): ["make slow"]})
+    text = fill_text(PROJECT, values, {("setup", "commands"): ["make slow"]})
     assert check(tomllib.loads(text), PROJECT).values == {
         ("coder",): "codex",
         ("setup", "commands"): ["make 'a'", 'say "b"'],
@@ -130,17 +130,17 @@ def test_filled_file_has_given_values_below_their_help_and_is_valid() -> None:
     assert "# Commands to run in each new worktree, in this order.\ncommands = [\n    \"make 'a'\",\n" in text
     assert '\n    # "make slow",\n]\n' in text
     assert "\n[setup]\n" in text and "\n# [verify]\n" in text
-    assert filled_text(PROJECT, {}) == default_text(PROJECT)
+    assert fill_text(PROJECT, {}) == default_text(PROJECT)
 
 
 @pytest.mark.parametrize("kind", TYPES)
 def test_file_of_each_type_is_valid_with_and_without_its_comments(kind: str) -> None:
-    made = outfit(kind, having("package.json", "Cargo.lock", "requirements.txt"))
+    made = get_project_defaults(kind, having("package.json", "Cargo.lock", "requirements.txt"))
     values: dict[Path, Any] = {
         ("setup", "credential_files"): made.credential_files,
         ("setup", "commands"): made.commands,
     }
-    text = filled_text(PROJECT, values, {("setup", "commands"): made.optional})
+    text = fill_text(PROJECT, values, {("setup", "commands"): made.optional})
     assert check(tomllib.loads(text), PROJECT).problems == []
     lines = (line.replace("# ", "", 1) if line.startswith("    # ") else line for line in text.splitlines())
     whole = check(tomllib.loads("\n".join(lines)), PROJECT)

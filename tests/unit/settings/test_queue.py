@@ -12,7 +12,7 @@ from fleet.actions.control.settings import row
 from fleet.core.errors import BadInput, FleetError, UsageError
 from fleet.home import Home
 from fleet.settings.load import load
-from fleet.settings.queue import BEADS, POSTGRES, SQLITE, chosen, keep, kind_of, refuse_password
+from fleet.settings.queue import BEADS, POSTGRES, SQLITE, choose_queue, kind_of, record_queue, refuse_password
 
 URL = "postgresql://ada:hunter22@host/tasks"
 
@@ -44,7 +44,7 @@ def test_unknown_queue_is_refused_without_repeating_it(name: str, home: Home) ->
     for env, text in (({}, f'queue = "{name}"\n'), ({"FLEET_QUEUE": name}, "")):
         say(home, text)
         with pytest.raises(BadInput) as refused:
-            chosen(home, env)
+            choose_queue(home, env)
         assert "hunter22" not in f"{refused.value}{refused.value.hint}"
 
 
@@ -107,7 +107,7 @@ def test_quick_check_finds_each_configured_queue(home: Home, text: str, elsewher
 
 def test_queue_defaults_to_the_local_file(home: Home) -> None:
     assert not home.names_queue({}) and not home.exists
-    assert chosen(home, {}).kind == SQLITE
+    assert choose_queue(home, {}).kind == SQLITE
 
 
 def test_home_exists_without_a_database_when_its_tasks_are_elsewhere(home: Home) -> None:
@@ -118,33 +118,33 @@ def test_home_exists_without_a_database_when_its_tasks_are_elsewhere(home: Home)
 
 
 def test_queue_comes_from_environment_then_settings_then_record(home: Home) -> None:
-    keep(home, {"FLEET_QUEUE": "postgresql://kept/x"})
+    record_queue(home, {"FLEET_QUEUE": "postgresql://kept/x"})
     assert home.names_queue({})
-    assert chosen(home, {}).url == "postgresql://kept/x"
+    assert choose_queue(home, {}).url == "postgresql://kept/x"
     say(home, f'queue = "{URL}"\n[supervisor]\nclaim_seconds = 90\n')
-    found = chosen(home, {})
+    found = choose_queue(home, {})
     assert (found.kind, found.url, found.lease_seconds) == (POSTGRES, URL, 90)
-    assert chosen(home, {"FLEET_QUEUE": "postgresql://env/x"}).url == "postgresql://env/x"
-    assert chosen(home, {"FLEET_QUEUE": "sqlite"}).kind == SQLITE
-    assert chosen(home, {"FLEET_QUEUE": URL}, said="beads").kind == BEADS
+    assert choose_queue(home, {"FLEET_QUEUE": "postgresql://env/x"}).url == "postgresql://env/x"
+    assert choose_queue(home, {"FLEET_QUEUE": "sqlite"}).kind == SQLITE
+    assert choose_queue(home, {"FLEET_QUEUE": URL}, said="beads").kind == BEADS
 
 
 def test_queue_of_a_supervisor_is_recorded_privately_until_settings_name_it(home: Home) -> None:
-    keep(home, {"FLEET_QUEUE": URL})
+    record_queue(home, {"FLEET_QUEUE": URL})
     kept = Path(home.kept_queue)
     assert kept.read_text() == URL and stat.S_IMODE(kept.stat().st_mode) == 0o600
-    keep(home, {})
+    record_queue(home, {})
     assert kept.exists()
     say(home, 'queue = "sqlite"\n')
-    keep(home, {})
+    record_queue(home, {})
     assert not kept.exists()
-    keep(home, {})
+    record_queue(home, {})
 
 
 def test_connection_string_is_the_first_line_of_a_program(home: Home) -> None:
     program(home, f"print('{URL}  '); print('more')")
-    assert chosen(home, {}).url == URL
-    assert chosen(home, {"FLEET_QUEUE": "postgresql://env/x"}).url == "postgresql://env/x"
+    assert choose_queue(home, {}).url == URL
+    assert choose_queue(home, {"FLEET_QUEUE": "postgresql://env/x"}).url == "postgresql://env/x"
 
 
 @pytest.mark.parametrize(
@@ -162,14 +162,14 @@ def test_failing_program_is_reported_without_its_output(
     monkeypatch.setattr("fleet.settings.queue.COMMAND_SECONDS", 0.5 if "sleep" in code else 30)
     program(home, code)
     with pytest.raises(FleetError, match=fault) as refused:
-        chosen(home, {})
+        choose_queue(home, {})
     assert "hunter22" not in f"{refused.value}{refused.value.hint}"
 
 
 def test_missing_program_is_reported(home: Home) -> None:
     say(home, 'queue_command = ["/nowhere/at/all"]\n')
     with pytest.raises(FleetError, match="cannot start"):
-        chosen(home, {})
+        choose_queue(home, {})
 
 
 def program(home: Home, code: str) -> None:
@@ -191,4 +191,4 @@ def test_settings_show_a_queue_without_its_connection_string(home: Home, caplog:
 def test_unreadable_record_is_reported(home: Home) -> None:
     os.mkdir(home.kept_queue)  # noqa: PTH102
     with pytest.raises(FleetError, match="cannot read"):
-        chosen(home, {})
+        choose_queue(home, {})

@@ -67,10 +67,12 @@ def claims(*at_once: int | None, origin: str = "mcp") -> list[Claim]:
 
 
 def test_pooled_task_starts_only_within_its_own_limit() -> None:
-    start, back = admission.fitting(claims(2, 2, 5, 2, None), running=1)
+    start, back = admission.split_by_room(claims(2, 2, 5, 2, None), running=1)
     assert [claim.task.id for claim in start] == ["t0", "t2", "t4"]
     assert [claim.task.id for claim in back] == ["t1", "t3"]
-    assert admission.fitting(claims(1, 1, origin="create"), running=5)[1] == [], "the others have slots of their own"
+    assert admission.split_by_room(claims(1, 1, origin="create"), running=5)[1] == [], (
+        "the others have slots of their own"
+    )
     assert admission.room_of([claim.task for claim in claims(2, 7)], otherwise=3) == 7
     assert admission.room_of([], otherwise=3) == 3
     assert not admission.is_pooled(a_task(origin="mcp", mode="interactive"))

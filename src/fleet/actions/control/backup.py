@@ -32,7 +32,7 @@ from fleet.git.bundles import refs_to_keep, write_bundle
 from fleet.git.repository import Repository, RepositoryGone
 from fleet.git.view import View
 from fleet.home import quoted
-from fleet.settings.queue import BEADS, PASSWORDS, POSTGRES, chosen
+from fleet.settings.queue import BEADS, PASSWORDS, POSTGRES, choose_queue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -107,7 +107,7 @@ class _Making:
 
     def make(self) -> Backup:
         """Add all parts. The database comes first, so files copied later are never older than the database says."""
-        home, choice = self._home, chosen(self._home, os.environ)
+        home, choice = self._home, choose_queue(self._home, os.environ)
         with open_fleet(home) as fleet:
             spaces = here(fleet, fleet.store.workspaces.find(gone=True))
         if choice.kind == POSTGRES:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleet import coders as registry
 from fleet.core.errors import FleetError
-from fleet.settings import coder_settings, described_coders, load, permissions_for, program_for
+from fleet.settings import coder_settings, list_described_coders, load, permissions_for, program_for
 from fleet.supervisor.logins import logins
 from fleet.supervisor.run.briefing import did_resume
 
@@ -177,7 +177,7 @@ def coders(
             ""
         }
         used = wanted | {each.coder for each in known} | {run.coder for run in live}
-        names = [*registry.CODERS, *sorted({*described_coders(settings), *used} - {*registry.CODERS, ""})]
+        names = [*registry.CODERS, *sorted({*list_described_coders(settings), *used} - {*registry.CODERS, ""})]
         first = {name: first_request(fleet, name) for name in names if name in used}
     running = Counter(run.coder for run in live)
     rows = [

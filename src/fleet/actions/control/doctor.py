@@ -293,9 +293,9 @@ def _coders(home: Home) -> Iterator[Check]:
 
 def _prices() -> Iterator[Check]:
     today = datetime.now(UTC).date()
-    is_old = (today - price_table.made_on()).days >= price_table.OLD_DAYS
+    is_old = (today - price_table.read_table_date()).days >= price_table.OLD_DAYS
     remedy = "update fleet, or set [prices]" if is_old else ""
-    yield Check("prices", WARNING if is_old else OK, price_table.described(today), remedy)
+    yield Check("prices", WARNING if is_old else OK, price_table.describe_table(today), remedy)
 
 
 def _tasks(home: Home) -> Iterator[Check]:

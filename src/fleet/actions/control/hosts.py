@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fleet.actions.tasks.rights import refuse_agents
 from fleet.core.errors import IllegalMove, UsageError, closest
 from fleet.core.filter import Filter
-from fleet.core.host import PIN, is_of_home, named, pin_of
+from fleet.core.host import PIN, format_requirement, is_of_home, pin_of
 from fleet.core.task import Status
 from fleet.supervisor.host import is_seen, name_here, offers, owner_of, pin_here, settings_here
 from fleet.supervisor.lock import holder
@@ -106,7 +106,7 @@ def bound_to(fleet: Fleet, task: Task) -> str:
 def in_names(fleet: Fleet, words: Sequence[str]) -> list[str]:
     """Return a task's requirements with current host names."""
     known = fleet.store.hosts.all() if any(map(is_of_home, words)) else []
-    return [named(word, known) for word in words]
+    return [format_requirement(word, known) for word in words]
 
 
 def drain(fleet: Fleet, name: str, *, caller: Caller | None = None) -> HostView:

@@ -28,7 +28,7 @@ from fleet.core.task import MADE_HERE
 from fleet.git import process
 from fleet.git.name_readers import keep_name_readers
 from fleet.settings import load
-from fleet.settings.queue import keep as keep_queue
+from fleet.settings.queue import record_queue as keep_queue
 from fleet.supervisor import logs
 from fleet.supervisor.agent_launchers import AgentLaunchers
 from fleet.supervisor.context import Context

@@ -13,7 +13,7 @@ from fleet.actions.worktrees.rows import lost_runs
 from fleet.core.admission import ORIGINS, POOLED, SPELLINGS, USUAL, Situation, admit, is_pooled, room_of
 from fleet.core.errors import QueueMoved
 from fleet.core.filter import READY, Filter
-from fleet.core.host import PIN, is_of_home, named, plain, required
+from fleet.core.host import PIN, format_requirement, is_of_home, join_requirements, parse_requirements
 from fleet.core.task import HEADLESS, INTERACTIVE, MADE_HERE, NOT_TRUSTED, TRUST_CHANGED, Status
 from fleet.supervisor.admission_inputs import NOT_INSTALLED, free_disk_mb, free_memory_mb, unusable
 from fleet.supervisor.give_back import waiting
@@ -249,7 +249,7 @@ def unmet(fleet: Fleet, known: Sequence[HostView], ready: int) -> list[Reason]:
 
 def why_not(requires: str, known: Sequence[HostView]) -> str:
     """Return why no host takes a task with these requirements. Return "" if a host takes it. Pure."""
-    words = required(requires)
+    words = parse_requirements(requires)
     if words is None:
         return _NO_WORDS
     wanted = set(words)
@@ -261,7 +261,7 @@ def why_not(requires: str, known: Sequence[HostView]) -> str:
     if len(able) == 1:
         return f"host {_standing(able[0])}"
     if able:
-        return f"no reachable host offers {plain(words)}: {', '.join(_standing(each) for each in able[:3])}"
+        return f"no reachable host offers {join_requirements(words)}: {', '.join(_standing(each) for each in able[:3])}"
     return _nobody(words, known)
 
 
@@ -269,16 +269,17 @@ def _nobody(words: Sequence[str], known: Sequence[HostView]) -> str:
     """Return why no known host, reachable or not, offers these words."""
     for word in words:
         if word.startswith(PIN) and not any(word in each.host.offers for each in known):
-            name = named(word, ()).removeprefix(PIN)
+            name = format_requirement(word, ()).removeprefix(PIN)
             return f"the host that created it, {name}, is unknown" if is_of_home(word) else f"no host is called {name}"
     missing = [word for word in words if not any(word in each.host.offers for each in known)]
     if missing:
-        return f"no host offers {plain(missing)}"
+        return f"no host offers {join_requirements(missing)}"
     pins = [word for word in words if word.startswith(PIN)]
     if pins:
-        called = [named(word, [each.host for each in known]) for word in pins]
-        return f"{plain(called)} does not offer {plain(word for word in words if word not in pins)}"
-    return f"no host offers {plain(words)} together"
+        called = [format_requirement(word, [each.host for each in known]) for word in pins]
+        lacking = join_requirements(word for word in words if word not in pins)
+        return f"{join_requirements(called)} does not offer {lacking}"
+    return f"no host offers {join_requirements(words)} together"
 
 
 def _standing(seen: HostView) -> str:

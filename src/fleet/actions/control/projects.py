@@ -14,12 +14,12 @@ from fleet.core.task import Caller
 from fleet.files import atomic_write, read_small
 from fleet.git.repository import Repository, find_repository
 from fleet.home import LEGACY_SETTINGS, PROJECT_FILES, Home, find_checkout, project_files
-from fleet.settings.check import check, dotted
+from fleet.settings.check import check, format_path
 from fleet.settings.keys import KEYS, PROJECT, UNUSED, Path
 from fleet.settings.load import read_table, refuse
-from fleet.settings.project_types import Check, detect, find_check, installed, outfit
+from fleet.settings.project_types import Check, detect, find_check, get_project_defaults, list_dependency_folders
 from fleet.settings.save import keep_copy, read_bytes, save
-from fleet.settings.text import filled_text
+from fleet.settings.text import fill_text
 from fleet.supervisor import trust
 
 CODER: Path = ("coder",)
@@ -88,7 +88,7 @@ def _adapt(values: dict[Path, Any]) -> list[str]:
             notes.append(f"not taken over: default_agent, {error}")
     if values.get(ROOT, "").rstrip("/") in (USUAL_ROOT, os.path.expanduser(USUAL_ROOT)):  # noqa: PTH111
         del values[ROOT]
-        notes.append(f"not taken over: {dotted(ROOT)}, since fleet keeps worktrees in its home")
+        notes.append(f"not taken over: {format_path(ROOT)}, since fleet keeps worktrees in its home")
     words = shlex.split(values.get(FLAGS, ""))
     if SKIP in words:
         rest = [word for word in words if word != SKIP]
@@ -173,7 +173,7 @@ def proposed_check(home: Home, top: str, *, force: bool = False) -> Check | None
 
 def use_of(top: str) -> tuple[str, ...]:
     """Return the folders of installed dependencies of a repository that a verify command may need."""
-    return installed(lambda name: File(top, name).exists())
+    return list_dependency_folders(lambda name: File(top, name).exists())
 
 
 def _text(top: str, name: str) -> str:
@@ -208,7 +208,7 @@ def _left(top: str, kind: str, path: str, taken: MigratedSettings) -> MadeProjec
     refuse(checked.problems, path)
     name = os.path.relpath(path, top)
     wanted = {key: value for key, value in taken.values.items() if key not in checked.values}
-    kept = [dotted(key) for key, value in taken.values.items() if checked.values.get(key, value) != value]
+    kept = [format_path(key) for key, value in taken.values.items() if checked.values.get(key, value) != value]
     notes = [f"{key} keeps its value in {name}" for key in kept]
     if not wanted:
         return MadeProject(top, kind, [], [f"{name} already exists and is used unchanged", *notes], False)
@@ -226,7 +226,7 @@ def _written(
     changes, theirs = [], _older(path, found) if taken.path else {}
     if (old := read_bytes(path)) is not None:
         changes.append(f"kept a copy of the old file: {os.path.relpath(keep_copy(path, old), top)}")
-    outfitted = outfit(kind, lambda name: File(top, name).exists())
+    outfitted = get_project_defaults(kind, lambda name: File(top, name).exists())
     usual = {("project", "name"): File(top).name, FILES: outfitted.credential_files, COMMANDS: outfitted.commands}
     if check:
         usual |= {("verify", "command"): check.command, ("verify", "use"): check.use}
@@ -234,7 +234,7 @@ def _written(
     values = good | taken.values | theirs
     optional = {COMMANDS: outfitted.optional} if values.get(COMMANDS) == outfitted.commands else {}
     File(path).parent.mkdir(0o755, exist_ok=True)
-    atomic_write(path, filled_text(PROJECT, values, optional).encode(), 0o644)
+    atomic_write(path, fill_text(PROJECT, values, optional).encode(), 0o644)
     name = os.path.relpath(path, top)
     changes.append(f"wrote {name} for a {kind} project")
     changes += [f"took over from {taken.path}: {_names(taken.values)}"] if taken.values else []
@@ -262,4 +262,4 @@ def _wrong(key: Path, value: Any) -> bool:
 
 
 def _names(values: Mapping[Path, Any]) -> str:
-    return ", ".join(dotted(key) for key in KEYS if key in values) or ", ".join(map(dotted, values))
+    return ", ".join(format_path(key) for key in KEYS if key in values) or ", ".join(map(format_path, values))

@@ -17,7 +17,7 @@ from fleet.core.errors import BadInput, HomeMissing, IllegalMove, SchemaMismatch
 from fleet.core.filter import Filter
 from fleet.git.mirror import mark_of
 from fleet.settings.keys import HOME
-from fleet.settings.queue import BEADS, POSTGRES, SQLITE, chosen, kind_of
+from fleet.settings.queue import BEADS, POSTGRES, SQLITE, choose_queue, kind_of
 from fleet.settings.save import save
 from fleet.store import transfer
 from fleet.supervisor.lock import Single
@@ -90,7 +90,7 @@ def migrate(
 def _refuse_places(home: Home, source: str, target: str, kinds: tuple[str, str]) -> None:
     if source == target or (kinds[0] == kinds[1] != POSTGRES):
         raise BadInput(f"the tasks are already in {kinds[0]}", hint="pass another kind: sqlite, beads, postgresql://…")
-    now = chosen(home, os.environ)
+    now = choose_queue(home, os.environ)
     if now.kind != kinds[0] or (now.kind == POSTGRES and now.url != source):
         if now.kind == kinds[1] and (now.kind != POSTGRES or now.url == target):
             raise BadInput(
@@ -143,7 +143,7 @@ def _elsewhere(
     aside = [_room(home, kinds, into, name, there)]
     with open_fleet(home, make=True, migrate=True, queue=into) as here:
         with source.writing():  # prevents writes until the source is sealed
-            transfer.take_time(source)
+            transfer.allow_long_transaction(source)
             _refuse_busy(there)
             if kinds[0] == BEADS:
                 leave_beads(home, there, name)
@@ -153,7 +153,7 @@ def _elsewhere(
                 aside.append(fill_beads(home, here, name, _stamp(there), tell))
             transfer.finish(here.store.connection, lambda: _settle_in(home, here.store.connection, kinds))
             transfer.seal(source)
-        transfer.let_go(here.store.connection)
+        transfer.release_copy(here.store.connection)
     _switch(home, target)
     return QueueMoveReport(*kinds, found, ", ".join(filter(None, aside)))
 
@@ -174,7 +174,7 @@ def _go_over(home: Home, kinds: tuple[str, str], source: str, target: str) -> Qu
     try:
         with open_fleet(home, queue=SQLITE if kinds[1] == BEADS else target) as here:
             if transfer.is_named(here.store.connection, name) and not transfer.is_sealed(here.store.connection):
-                transfer.let_go(here.store.connection)
+                transfer.release_copy(here.store.connection)
                 _switch(home, target)
                 return QueueMoveReport(*kinds, found)
     except (HomeMissing, SchemaMismatch):
@@ -192,7 +192,7 @@ def _settle_in(home: Home, here: SqlConnection, kinds: tuple[str, str]) -> None:
     is_shared = tuple(kind == POSTGRES for kind in kinds)
     if is_shared[0] != is_shared[1]:
         words = tuple(f"{mark_of(home)}:" if each else "" for each in is_shared)
-        transfer.trust_again(here, words[0], words[1])
+        transfer.copy_trust(here, words[0], words[1])
     if is_shared == (False, True):
         transfer.bind(here, lambda requires: stay(home, requires))
 

@@ -16,10 +16,10 @@ from fleet.coders import load as load_coder
 from fleet.core.errors import BadInput, FleetError
 from fleet.core.task import Caller
 from fleet.home import PROJECT_FILES, Home, find_project, project_files
-from fleet.settings import described_coders
-from fleet.settings.check import Problem, assignment, check, dotted, key_at, path_of
+from fleet.settings import list_described_coders
+from fleet.settings.check import Problem, assignment, check, format_path, key_at, path_of
 from fleet.settings.keys import ANY, HOME, KEYS, NAMED, PROJECT, SECRET, Path, Scope, in_scope
-from fleet.settings.load import DEFAULT, Origin, Settings, load, model_for, read_table, usual
+from fleet.settings.load import DEFAULT, Origin, Settings, get_default, load, model_for, read_table
 from fleet.settings.save import create, keep_copy, read_bytes, save
 from fleet.settings.trusted import needs_trust
 
@@ -95,7 +95,9 @@ def change(
     to_trust = []
     if place.scope == PROJECT:
         held = load(home, env={}, lenient=True)
-        to_trust = [dotted(path) for path, value in changes.items() if needs_trust(path, value, usual(held, path))]
+        to_trust = [
+            format_path(path) for path, value in changes.items() if needs_trust(path, value, get_default(held, path))
+        ]
     return SettingChange(place, made, to_trust)
 
 
@@ -115,7 +117,7 @@ def validate(home: Home, *, cwd: str, env: Mapping[str, str]) -> Report:
             settings = load(home, cwd, env)
             for name in (settings.coder, *(account.coder for account in settings.accounts)):
                 known_coder(name, described=settings.coders)
-            for name in described_coders(settings):
+            for name in list_described_coders(settings):
                 load_coder(name, settings)
             notes += _notes(settings)
         except FleetError as error:
@@ -214,7 +216,7 @@ def row(settings: Settings, path: Path) -> SettingRow:
     value = msgspec.to_builtins(reduce(_step, path, settings), builtin_types=(datetime,))
     if path in SECRET and value and "://" in value:
         value = value.partition("://")[0] + "://…"
-    return SettingRow(dotted(path), value, settings.origins.get(path, DEFAULT))
+    return SettingRow(format_path(path), value, settings.origins.get(path, DEFAULT))
 
 
 def _named(settings: Settings, wanted: list[Path]) -> Iterator[Path]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions.control.supervisor import ensure
 from fleet.agents.lock import is_locked
-from fleet.core.clock import growing_pauses
+from fleet.core.clock import iterate_pauses
 from fleet.core.filter import Filter
 from fleet.core.task import Status
 from fleet.home import Home
@@ -78,7 +78,7 @@ def watch(
     Tasks in `lacking` cannot be taken yet, for the given reasons.
     """
     # Short pauses at first, because an agent starts in a moment; longer ones later, because many may wait at once.
-    began, looked, pauses = time.monotonic(), 0.0, growing_pauses(0.01, 0.2, 1.1)
+    began, looked, pauses = time.monotonic(), 0.0, iterate_pauses(0.01, 0.2, 1.1)
     while True:
         found = [_with_reason(each, lacking) for each in look(fleet, ids)]
         tell(found)

@@ -200,7 +200,7 @@ def told(
 ) -> Said:
     """Return the options of `fleet run`. Labels are separated by commas. Raises BadInput."""
     words = None if labels is None else tuple(part.strip() for part in labels.split(",") if part.strip())
-    host_words.wanted(words or (), name)
+    host_words.make_requirements(words or (), name)
     return Said(coder=coder, name=name, labels=words, listen=_place(listen), slots=slots)
 
 

@@ -12,7 +12,7 @@ from fleet.git.repository import find_repository, is_gone
 from fleet.git.trust import snapshot, what_changed
 from fleet.git.view import View
 from fleet.home import find_project
-from fleet.settings.trusted import digest, keep_files, known_anywhere
+from fleet.settings.trusted import digest, list_known_digests, record_trusted_files
 from fleet.supervisor import coder_files
 from fleet.supervisor import trust as trusting
 
@@ -101,7 +101,7 @@ def _files(fleet: Fleet, cwd: str, settings: Settings) -> list[FileLine]:
         with contextlib.suppress(FleetError):  # an unavailable coder runs nothing
             for pattern in coder_files.patterns_of(coders.load(name, settings), settings):
                 readers.setdefault(pattern, []).append(name)
-    trusted = known_anywhere(fleet.home)
+    trusted = list_known_digests(fleet.home)
     found = coder_files.files_for(cwd, list(readers))
     return [FileLine(each, tuple(readers[each.pattern]), digest(each.line) in trusted) for each in found]
 
@@ -115,7 +115,7 @@ def trust(fleet: Fleet, cwd: str, found: TrustStatus, *, by: str, caller: Caller
         if not is_gone(found.repository.common):
             trusting.keep_snapshot(fleet.store, found.repository, found.snapshot, by=by)
             View(fleet.home, found.repository).adopt()
-    keep_files(fleet.home, [*([found.digest] if found.lines else []), *map(digest, files)])
+    record_trusted_files(fleet.home, [*([found.digest] if found.lines else []), *map(digest, files)])
     trusting.recall(fleet.home, fleet.store, cwd)
 
 

@@ -8,7 +8,7 @@ from fleet.actions.tasks import create
 from fleet.actions.tasks.create import AgentRequest, CreateOptions, TaskCreator
 from fleet.core.errors import FleetError
 from fleet.core.filter import Filter
-from fleet.core.quoting import fenced
+from fleet.core.quoting import fence_text
 from fleet.core.task import MERGE, RESOLVES, Status
 from fleet.git.commits import merge_base
 
@@ -63,7 +63,7 @@ def resolve_prompt(
         f"Merge {target} into the branch you are on, which holds the work of {task.id}, and resolve the conflicts.",
         f"Run `git merge --no-edit {target}`. Keep what both sides were made for: neither side's work may be lost. Run "
         "the project's tests, commit the merge, and change nothing else.",
-        fenced(shown + more, "the files in conflict"),
+        fence_text(shown + more, "the files in conflict"),
         _side(task, own, "what the branch you are on was made for"),
     ]
     for other, receipt in list(others)[:MOST_OTHERS]:
@@ -84,7 +84,7 @@ def _side(task: Task, receipt: Receipt | None, label: str) -> str:
         changed = pieces.get("git") if isinstance(pieces.get("git"), dict) else {}
         names = [str(each.get("path")) for each in (changed or {}).get("files", [])[:MOST_NAMED_FILES]]
         lines += ["files: " + ", ".join(map(_printable, names))] if names else []
-    return fenced("\n".join(line for line in lines if line), label)
+    return fence_text("\n".join(line for line in lines if line), label)
 
 
 def _line(subject: str) -> str:

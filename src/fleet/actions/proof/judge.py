@@ -16,7 +16,7 @@ from fleet.actions.tasks.tasks import Draft
 from fleet.actions.tasks.wait import wait
 from fleet.actions.worktrees import agents
 from fleet.coders import known
-from fleet.core.clock import shown_here
+from fleet.core.clock import to_host_time
 from fleet.core.finding import DONE
 from fleet.core.ids import new_uuid
 from fleet.core.redaction import Redactor
@@ -149,7 +149,7 @@ def _answer(fleet: Fleet, run: Run | None, letters: Mapping[str, str]) -> tuple[
     """Return the choice of a judge's run, or why there is none."""
     if run is None or run.ending not in DONE:
         return "it did not finish"
-    since = shown_here(run.started_at, fleet.store.now())
+    since = to_host_time(run.started_at, fleet.store.now())
     result = TaskFolder(home_of(fleet.home, run), run.task_id).result_json(since=since)
     said = str(run.notes.get("said") or run.notes.get("text") or "")
     for text in (result.summary if result else "", said):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fleet.core.finding import Evidence, Finding, judge
+from fleet.core.finding import Evidence, Finding, judge_evidence
 from fleet.core.record import Record
 from fleet.core.run import Ending
 from fleet.core.task import WORKTREE
@@ -82,7 +82,7 @@ def entry(candidate: Candidate, verification: Verification | None, *, not_verifi
         verification=verification,
         not_verified=not_verified,
     )
-    found = judge(seen)
+    found = judge_evidence(seen)
     return RankedCandidate(candidate=candidate, finding=found.finding, shown=found.shown, verification=verification)
 
 

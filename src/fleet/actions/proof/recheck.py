@@ -9,7 +9,7 @@ from fleet.actions.proof.candidates import Candidate, Field
 from fleet.actions.tasks import tasks
 from fleet.core.errors import FleetError, TaskNotFound
 from fleet.core.finding import NEEDS_PERSON, Finding
-from fleet.core.receipt import RECHECK, Receipt, drafted
+from fleet.core.receipt import RECHECK, Receipt, draft_receipt
 from fleet.core.task import WORKTREE, Status
 from fleet.core.verification import VerifyRequest
 from fleet.git.diffs import DiffSize
@@ -116,7 +116,7 @@ def _keep(fleet: Fleet, task: Task, entry: RankedCandidate, pieces: dict[str, An
             model=candidate.model,
             finding=entry.finding,
             made_at=store.now(),
-            body=drafted(entry.finding, entry.shown, pieces),
+            body=draft_receipt(entry.finding, entry.shown, pieces),
         )
     )
 

@@ -11,7 +11,7 @@ from fleet.core.errors import BadInput
 from fleet.core.finding import FINDINGS, Finding
 from fleet.core.record import Record
 from fleet.core.run import COMPUTED, REPORTED, UNKNOWN
-from fleet.settings.price_table import described
+from fleet.settings.price_table import describe_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -172,7 +172,7 @@ def _spending(fleet: Fleet, live: Sequence[Run], period: str, since: datetime | 
 
 def prices_in_words() -> str:
     """Return the source and the age of the prices by which fleet computes costs."""
-    return described(datetime.now(UTC).date())
+    return describe_table(datetime.now(UTC).date())
 
 
 def moment(text: str, *, now: datetime) -> datetime:

@@ -10,7 +10,7 @@ import os
 from functools import cache
 
 from fleet.core.branch import COMMIT, check_branch
-from fleet.core.budget import LEAST, amount, limits_in
+from fleet.core.budget import LEAST, format_amount, limits_in
 from fleet.core.errors import BadInput, FleetError, IllegalMove, TaskNotFound
 from fleet.core.filter import Filter
 from fleet.core.jsontext import encode
@@ -193,7 +193,7 @@ class CreationBounds(Record):
         for name, left in self.left.items():
             if left < LEAST[name]:
                 raise IllegalMove(
-                    f"an agent of {self.task_id} may not create tasks: {amount(name, 0)} of its budget is left",
+                    f"an agent of {self.task_id} may not create tasks: {format_amount(name, 0)} of its budget is left",
                     hint="do the rest yourself, or describe it in your result",
                 )
             asked: Any = said.get(name)

@@ -14,7 +14,7 @@ from fleet.core import branch as names
 from fleet.core import checks
 from fleet.core.errors import BadInput, BranchTaken, FleetError, UsageError
 from fleet.core.filter import Filter
-from fleet.core.host import PIN, required
+from fleet.core.host import PIN, parse_requirements
 from fleet.core.ids import new_uuid
 from fleet.core.record import Record
 from fleet.core.task import CREATE, HEADLESS, INTERACTIVE, WORKTREE, Status
@@ -127,7 +127,7 @@ def create(
 
 def _kept_here(fleet: Fleet, fields: dict[str, str], reused: list[str], ticket: placement.Ticket) -> dict[str, str]:
     """Return fields that keep a task here if its branch exists only here or users attach to its terminal."""
-    named = any(word.startswith(PIN) for word in required(ticket.requires) or ())
+    named = any(word.startswith(PIN) for word in parse_requirements(ticket.requires) or ())
     talks = fields["mode"] == INTERACTIVE and not named
     if not ticket.remote or not (talks or fields["branch"] in reused):
         return {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.core.errors import FleetError
-from fleet.core.host import PIN, pin_of, required, requiring
+from fleet.core.host import PIN, encode_requirements, parse_requirements, pin_of
 from fleet.core.task import WORKTREE
 from fleet.git.repository import find_repository
 from fleet.settings.trusted import digest
@@ -41,9 +41,9 @@ class Ticket(NamedTuple):
 
     def with_words(self, requires: str) -> str:
         """Return these requirements together with the ticket's own. If they pin a host, the ticket's pin is dropped."""
-        words, own = required(requires) or (), required(self.requires) or ()
+        words, own = parse_requirements(requires) or (), parse_requirements(self.requires) or ()
         named = any(word.startswith(PIN) for word in words)
-        return requiring((*words, *(word for word in own if not named or not word.startswith(PIN))))
+        return encode_requirements((*words, *(word for word in own if not named or not word.startswith(PIN))))
 
 
 def ticket(
@@ -94,7 +94,11 @@ def placed(fleet: Fleet, fields: Mapping[str, Any]) -> tuple[dict[str, Any], tup
 
 def stay(home: Home, requires: str, hosts: Iterable[Host] = ()) -> str:
     """Return a task's requirements with a pin to this home's host, unless they already pin a host."""
-    return requires if pin_of(requires) else requiring((*(required(requires) or ()), pin_among(home, hosts)))
+    return (
+        requires
+        if pin_of(requires)
+        else encode_requirements((*(parse_requirements(requires) or ()), pin_among(home, hosts)))
+    )
 
 
 def _put_there(home: Home, repository: Repository, remote: Remote, commit: str) -> None:

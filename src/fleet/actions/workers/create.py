@@ -167,7 +167,11 @@ def _repository(path: str) -> Repository:
 
 def _start(order: WorkerOrder, base: str | FleetError) -> _Start | FleetError:
     try:
-        return base if isinstance(base, FleetError) else _Start(base, host_words.wanted(order.requires, order.host))
+        return (
+            base
+            if isinstance(base, FleetError)
+            else _Start(base, host_words.make_requirements(order.requires, order.host))
+        )
     except FleetError as error:
         return error
 

@@ -91,7 +91,7 @@ def create(fleet: Fleet, order: TaskOrder, terms: WorkerTerms, maker: WorkerCrea
         "verify": order.verify,
         "priority": order.priority,
         "labels": tuple(checks.line("label", label) for label in order.labels),
-        "requires": host_words.wanted(order.requires, order.host),
+        "requires": host_words.make_requirements(order.requires, order.host),
         "origin": ORIGIN,
         "path": terms.path,
         "rules": terms.task_rules(rules).text(),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from fleet import coders
 from fleet.coders.base import Order
 from fleet.core.errors import FleetError
-from fleet.core.host import required
+from fleet.core.host import parse_requirements
 from fleet.core.task import Task
 from fleet.settings import coder_settings, load
 from fleet.supervisor.admission_inputs import unusable
@@ -48,7 +48,7 @@ def warnings(fleet: Fleet, names: Collection[str], repo: str = "") -> list[str]:
 
 def of_stages(fleet: Fleet, flow: Flow) -> list[str]:
     """Return the warnings for a new workflow. Stages that require certain hosts are left out."""
-    here = [seen.task for seen in flow.stages if seen.task is not None and not required(seen.task.requires)]
+    here = [seen.task for seen in flow.stages if seen.task is not None and not parse_requirements(seen.task.requires)]
     return warnings(fleet, {task.coder for task in here}, flow.workflow.repo)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions.control.other_hosts import ask_to_go, is_elsewhere, name_of
 from fleet.assembly import open_launcher
-from fleet.core.clock import growing_pauses
+from fleet.core.clock import iterate_pauses
 from fleet.core.errors import FleetError
 from fleet.core.filter import Filter
 from fleet.core.workspace import BRANCH_KEPT
@@ -73,7 +73,7 @@ def wait_for_end(fleet: Fleet, ids: Sequence[str], seconds: float) -> list[str]:
 
     Return the ids of those that still have one at the end.
     """
-    began, pauses = time.monotonic(), growing_pauses(0.01, 0.2, 1.1)
+    began, pauses = time.monotonic(), iterate_pauses(0.01, 0.2, 1.1)
     while True:
         with fleet.store.snapshot():
             live = {run.task_id for run in fleet.store.runs.live()}

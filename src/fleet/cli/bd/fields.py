@@ -107,7 +107,7 @@ def check_fleet_keys(found: dict[str, Any], session: Session) -> dict[str, Any]:
     if found.get("fleet.workspace", "") not in ("", "directory", "worktree"):
         raise BadInput(f"unknown workspace {found['fleet.workspace']!r}", hint="directory or worktree")
     if isinstance(found.get("fleet.requires"), str):
-        from fleet.core.host import checked as offered
+        from fleet.core.host import check_requirements as offered
 
         found = {**found, "fleet.requires": offered(found["fleet.requires"])}
     if found.get("fleet.rules"):

@@ -11,7 +11,7 @@ from fleet.core.bd_limits import number_faults, refusal
 from fleet.core.errors import FleetError, StoreAway
 from fleet.core.jsontext import decode
 from fleet.descent import is_agents
-from fleet.settings.queue import BEADS, chosen
+from fleet.settings.queue import BEADS, choose_queue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def is_forwarded(home: Home, argv: list[str]) -> bool:
     """
     if is_agents(home.root) or not os.path.isdir(home.beads):  # noqa: PTH112
         return False
-    if chosen(home, os.environ).kind != BEADS:
+    if choose_queue(home, os.environ).kind != BEADS:
         return False
     return _verb(argv) not in OWN
 

@@ -40,7 +40,7 @@ def requirements(session: Session, text: str) -> str:
 
     arguments = session.arguments
     labels = list(filter(None, arguments.many("requires"))) if arguments.has("requires") else None
-    return host.changed(text, labels, arguments.text("host") if arguments.has("host") else None)
+    return host.change_requirements(text, labels, arguments.text("host") if arguments.has("host") else None)
 
 
 def _travelling(session: Session, found: dict[str, str]) -> dict[str, str]:

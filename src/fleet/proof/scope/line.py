@@ -7,7 +7,7 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from fleet.core.quoting import shown
+from fleet.core.quoting import quote_text
 from fleet.proof.scope import git_line
 from fleet.proof.scope.bounds import CHECKOUT, DELETES, DOUBTFUL, FINE, GIT, OWN, SURE, WRITES
 from fleet.proof.scope.expansion import DEEPEST, UNKNOWN, VAGUE, ShellState, expand, fed, resolve, searched, unwrapped
@@ -229,7 +229,7 @@ class CommandLine:
             return
         if git_line.changes_checkout(call) or (call.command == "config" and bounds.whose(target) != OWN):
             sure, owner = bounds.judged(WRITES, target)
-            self._say(sure, f"changes {shown(target)} {owner}" if sure else "")
+            self._say(sure, f"changes {quote_text(target)} {owner}" if sure else "")
         foreign = bounds.whose(target) not in (OWN, CHECKOUT, GIT) or self._is_made(target)
         own = foreign or not bounds.admin
         for told in git_line.shared(call, bounds.branch, bounds.others, own_repository=own):
@@ -283,11 +283,11 @@ class CommandLine:
         sure, owner = self._bounds.judged(effect.verb, found.path, whole=whole, exact=found.exact)
         if state.unsure and not effect.path.startswith("/") and self._bounds.whose(state.cwd or "") == OWN:
             return FINE, ""
-        return sure, f"{effect.verb} {shown(found.path)} {owner}" if sure else ""
+        return sure, f"{effect.verb} {quote_text(found.path)} {owner}" if sure else ""
 
     def _say(self, sure: str, words: str, raw: str = "") -> None:
         if sure in (SURE, DOUBTFUL):
-            self.told.append(LineEffect(sure, f"`{shown(raw or self._raw)}` {words}"))
+            self.told.append(LineEffect(sure, f"`{quote_text(raw or self._raw)}` {words}"))
 
 
 _HANDLERS = {

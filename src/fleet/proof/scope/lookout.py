@@ -7,7 +7,7 @@ import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.core.event import Kind
-from fleet.core.quoting import shown
+from fleet.core.quoting import quote_text
 from fleet.proof.scope.bounds import DELETES, DOUBTFUL, MAKES, OWN, SURE, WRITES
 from fleet.proof.scope.expansion import ShellState, resolve
 from fleet.proof.scope.line import MOST_TOLD, CommandLine, LineEffect
@@ -190,7 +190,9 @@ class Lookout:
             if where is not None:
                 sure, owner = self._bounds.judged(verb, where.path)
                 if sure:
-                    found.append(LineEffect(sure, f"its tool {shown(tool, 40)} {verb} {shown(where.path)} {owner}"))
+                    found.append(
+                        LineEffect(sure, f"its tool {quote_text(tool, 40)} {verb} {quote_text(where.path)} {owner}")
+                    )
         return found
 
     def _of_line(self, line: str, directory: str) -> list[LineEffect]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from fleet.core.errors import FleetError
 from fleet.core.ids import sha256
 from fleet.core.jsontext import decode, encode
-from fleet.core.quoting import shown
+from fleet.core.quoting import quote_text
 from fleet.git.merge.branch_move import entries
 from fleet.git.repository import locked
 from fleet.git.work_done import moved_by_fleet, reached_by_fleet
@@ -85,7 +85,7 @@ def found(home: Home, view: View, marks: tuple[object, object], branch: str) -> 
     old, new = map(_unpacked, marks)
     if "refs" not in old or "refs" not in new:
         return []
-    words = [f"{shown(name)} in the repository's git folder changed during the run" for name in _files(old, new)]
+    words = [f"{quote_text(name)} in the repository's git folder changed during the run" for name in _files(old, new)]
     before, after = _part(old, "refs"), _part(new, "refs")
     if len(before) >= MOST_REFS or len(after) >= MOST_REFS:  # each side may name other refs
         common = {*before} & {*after}
@@ -126,9 +126,9 @@ class _RefMoves:
         if name.endswith("/HEAD") and name.startswith("refs/remotes/"):
             return []
         if new.startswith("->"):
-            return [f"{shown(name)} became a link to {shown(new[3:])} during the run"]
+            return [f"{quote_text(name)} became a link to {quote_text(new[3:])} during the run"]
         if name.startswith("refs/replace/"):
-            return [f"{shown(name)} {_verb(old, new)} during the run: it replaces one object with another"]
+            return [f"{quote_text(name)} {_verb(old, new)} during the run: it replaces one object with another"]
         kind = next(kind for kind in KINDS if name.startswith(kind))
         ordinary = {"refs/heads/": self._branch, "refs/tags/": self._tag, "refs/remotes/": self._remote}[kind]
         return [] if ordinary(name, old, new) else [self._restored(name, old, new) or _words(name, old, new)]
@@ -196,9 +196,10 @@ class _RefMoves:
                 self._view.git("update-ref", "-m", "fleet: put back", name, known, planted or "0" * len(known))
             except FleetError:  # the branch moved just now, or the commit does not exist
                 return ""
-        where = f"; {planted[:10]} is kept at {shown(kept)}" if planted else ""
+        where = f"; {planted[:10]} is kept at {quote_text(kept)}" if planted else ""
         how = "moved" if planted else "deleted"
-        return f"{shown(name)} was {how} during the run without the main checkout, and was reset to {known[:10]}{where}"
+        event = f"{quote_text(name)} was {how} during the run without the main checkout"
+        return f"{event}, and was reset to {known[:10]}{where}"
 
     def _is_staged(self, commit: str) -> bool:
         """Return True if the index of the main checkout equals this commit."""
@@ -343,4 +344,4 @@ def _verb(old: str, new: str) -> str:
 
 def _words(name: str, old: str, new: str) -> str:
     where = f" from {old[:10]} to {new[:10]}" if old and new else f" at {(new or old)[:10]}"
-    return f"{shown(name)} {_verb(old, new)}{where} during the run, and git has no record of the author"
+    return f"{quote_text(name)} {_verb(old, new)}{where} during the run, and git has no record of the author"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from fleet.core.errors import FleetError
 from fleet.core.jsontext import decode, encode
-from fleet.core.quoting import shown, some
+from fleet.core.quoting import join_first, quote_text
 from fleet.git.sharing import SharedCalls
 from fleet.git.work_done import moved_by_fleet
 from fleet.git.worktree_index import LIST, Directories, listed
@@ -83,7 +83,7 @@ def since(home: Home, view: View, before: str, branch: str) -> list[str]:
         marks = _read(before).get("planting"), _read(now).get("planting")
         return told + planted.found(home, view, marks, branch)
     except (FleetError, OSError, ValueError) as error:
-        return [*told, f"the repository's git folder could not be compared: {shown(str(error))}"]
+        return [*told, f"the repository's git folder could not be compared: {quote_text(str(error))}"]
 
 
 def strays(before: str, now: str) -> list[str]:
@@ -93,7 +93,7 @@ def strays(before: str, now: str) -> list[str]:
         return []
     found = []
     if files := changed(before, now):
-        found.append(f"the main checkout changed during the run: {some(files)}")
+        found.append(f"the main checkout changed during the run: {join_first(files)}")
     elif old.get("more") != new.get("more"):
         found.append("the main checkout changed during the run")
     if old.get("head") != new.get("head"):
@@ -101,7 +101,7 @@ def strays(before: str, now: str) -> list[str]:
     if old.get("config") != new.get("config"):
         found.append("the repository's .git/config changed during the run")
     if hooks := _different(old.get("hooks"), new.get("hooks")):
-        found.append(f"the repository's hooks changed during the run: {some(hooks)}")
+        found.append(f"the repository's hooks changed during the run: {join_first(hooks)}")
     return found
 
 
@@ -220,7 +220,7 @@ def _different(old: Any, new: Any) -> list[str]:
 
 def _head(told: dict[str, Any]) -> str:
     branch, commit = told.get("head") or ("", "")
-    return " at ".join(each for each in (shown(branch), commit[:10]) if each) or "no commit"
+    return " at ".join(each for each in (quote_text(branch), commit[:10]) if each) or "no commit"
 
 
 def _sum(lines: Iterable[str]) -> str:

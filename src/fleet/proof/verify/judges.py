@@ -14,7 +14,7 @@ import sys
 import tomllib
 from typing import TYPE_CHECKING, NamedTuple
 
-from fleet.core.globs import fits, fits_any
+from fleet.core.globs import matches_any_glob, matches_glob
 from fleet.proof.verify.commandline import NamedFiles, named_by
 
 #: How a program ends at once with its own exit code.
@@ -148,7 +148,7 @@ def judged(wants: Wants, changes: Iterable[PathChange], read: Read) -> JudgedCha
             found.restored[change.path] = change.before
         elif look.is_contested(change):
             found.contested[change.path] = change.before
-            if look.is_test(change.path) and not fits_any(change.path, ALWAYS) and change.after:
+            if look.is_test(change.path) and not matches_any_glob(change.path, ALWAYS) and change.after:
                 found.tests[change.path] = change.after
         elif look.is_test(change.path):
             found.tests[change.path] = change.after
@@ -167,14 +167,14 @@ class _Look:
 
     def is_protected(self, change: PathChange) -> bool:
         """Return True if a file is taken from the base: it is protected, or is the script that judges."""
-        if fits_any(_plain(change.path), map(_plain, self._wants.protect)):
+        if matches_any_glob(_plain(change.path), map(_plain, self._wants.protect)):
             return True
         return change.before is not None and change.path in self._named.scripts and not self.is_test(change.path)
 
     def is_contested(self, change: PathChange) -> bool:
         """Return True if a change affects how the work is judged."""
         path = change.path
-        if path in self._named.scripts or fits_any(path, (*self._always, *self._named.obeyed)):
+        if path in self._named.scripts or matches_any_glob(path, (*self._always, *self._named.obeyed)):
             return True
         if self._shadows(change) or self._is_link(change):
             return True
@@ -187,7 +187,7 @@ class _Look:
 
     def is_test(self, path: str) -> bool:
         """Return True if a path matches one of the globs of tests."""
-        return fits_any(path, self._wants.tests)
+        return matches_any_glob(path, self._wants.tests)
 
     def doubts(self, change: PathChange) -> list[str]:
         """Return how a change to other code could affect its tests."""
@@ -199,7 +199,7 @@ class _Look:
     def _decides(self, change: PathChange) -> bool:
         """Return True if an added test may affect other tests: by its name, its kind or its text."""
         name = posixpath.basename(change.path)
-        mine = [glob for glob in self._wants.tests if fits(change.path, glob)]
+        mine = [glob for glob in self._wants.tests if matches_glob(change.path, glob)]
         if not any("test" in glob.lower() or "spec" in glob.lower() for glob in mine):
             return True  # settings of a runner
         if name.endswith(CODE) and not _NAMED_AS_TEST.search(name):

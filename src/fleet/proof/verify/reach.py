@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.coders import CODERS
 from fleet.core.jsontext import decode, encode
-from fleet.core.quoting import shown, some
+from fleet.core.quoting import join_first, quote_text
 from fleet.git.sharing import SharedCalls
 from fleet.git.worktree_records import head_of
 from fleet.proof.baseline import program_hash
@@ -154,12 +154,12 @@ def changed(asked: VerifyInputs, before: str, began: float) -> InputDifferences:
     for name, (where, digest) in old["programs"].items():
         now, now_digest = new["programs"].get(name, ("", ""))
         if (where, digest) != (now, now_digest):
-            how = f"is {shown(now)} now" if now != where else "is a different file now"
-            doubts.append(f"the program {shown(name)} was {shown(where)} when the run began, and {how}")
+            how = f"is {quote_text(now)} now" if now != where else "is a different file now"
+            doubts.append(f"the program {quote_text(name)} was {quote_text(where)} when the run began, and {how}")
     for top in sorted({*old["tops"], *new["tops"]}):
         was, now = old["tops"].get(top, _NOTHING), new["tops"].get(top, _NOTHING)
         if not was[0]:
-            notes.append(f"{shown(top)} has too many files to compare")
+            notes.append(f"{quote_text(top)} has too many files to compare")
         elif was[0] != now[0]:
             files += list(newer(top, began, skip=CACHES)) or [f"{top} (some of its files)"]
         bytecode |= was[1] != now[1]
@@ -167,7 +167,7 @@ def changed(asked: VerifyInputs, before: str, began: float) -> InputDifferences:
         asked.path, began, {folder for folder, was in old["bins"].items() if new["bins"].get(folder) != was}
     )
     if files:
-        doubts.append(f"files that the command can reach changed during the run: {some(files, MOST_NAMED)}")
+        doubts.append(f"files that the command can reach changed during the run: {join_first(files, MOST_NAMED)}")
     if bytecode and _HEEDLESS.search(asked.command):
         doubts.append("Python bytecode that the command can reach changed during the run")
     return InputDifferences(tuple(doubts), tuple(notes), bytecode)

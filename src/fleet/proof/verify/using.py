@@ -12,7 +12,7 @@ import os
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from fleet.core.quoting import shown, some
+from fleet.core.quoting import join_first, quote_text
 from fleet.proof.verify import reach
 
 if TYPE_CHECKING:
@@ -69,13 +69,13 @@ def find_folders(names: Iterable[str], places: Places, view: View, commit: str) 
     used, notes = [], []
     for name in names:
         if view.git("ls-tree", "--name-only", commit, "--", name):
-            notes.append(f"{shown(name)} is in the commit: that one was used")
+            notes.append(f"{quote_text(name)} is in the commit: that one was used")
             continue
         place = next((each for each in places.folders if os.path.lexists(os.path.join(each, name))), None)
         if place is None:
-            notes.append(f"there is no {shown(name)} to use")
+            notes.append(f"there is no {quote_text(name)} to use")
         elif not _is_plain(place, name):
-            notes.append(f"{shown(os.path.join(place, name))} is a link or no folder: it was not used")
+            notes.append(f"{quote_text(os.path.join(place, name))} is a link or no folder: it was not used")
         else:
             used.append(Used(name, place))
     return Found(tuple(used), tuple(notes))
@@ -97,11 +97,13 @@ def doubts(used: Sequence[Used], marks: Mapping[str, Any], top: str, had: Collec
             continue
         before = marks.get(each.source)
         if before is None:
-            found.append(f"{shown(each.name)} was not compared with its state before an agent worked beside it")
+            found.append(f"{quote_text(each.name)} was not compared with its state before an agent worked beside it")
         elif before[1] != _sum(each.source):
             newer = [os.path.relpath(path, each.source) for path in _newer(each.source, before[0])]
             names = newer or ["some of its files"]
-            found.append(f"{shown(each.name)} changed after the worktree was ready: {some(names, reach.MOST_NAMED)}")
+            found.append(
+                f"{quote_text(each.name)} changed after the worktree was ready: {join_first(names, reach.MOST_NAMED)}"
+            )
     return tuple(found)
 
 

@@ -15,7 +15,7 @@ import psycopg
 from fleet.core.clock import EPOCH
 from fleet.core.errors import SchemaMismatch, StoreAway, StoreFault
 from fleet.store import named_sql
-from fleet.store.postgres.link import connect, translated
+from fleet.store.postgres.link import connect, translate_error
 from fleet.store.sqlite.connection import SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -119,18 +119,18 @@ class PostgresConnection:
         here = self._here
 
         def call(link: PostgresLink) -> list[tuple[Any, ...]]:
-            cursor = link.execute(in_postgres(sql), escaped(values or {}))
+            cursor = link.execute(in_postgres(sql), escape_values(values or {}))
             here.changes = cursor.rowcount
-            return unescaped(cursor.fetchall()) if cursor.description else []
+            return unescape_rows(cursor.fetchall()) if cursor.description else []
 
-        return self._in_words(call, here.link) if here.link is not None else self._on_any(call)
+        return self._call_and_translate(call, here.link) if here.link is not None else self._call_on_any(call)
 
     def together(self, statements: Sequence[str], values: dict[str, Any]) -> list[list[tuple[Any, ...]]]:
         """Return the rows of several reading statements, sent as one statement in one round trip."""
         blocks = self.blocks("connection")
         answers = ", ".join(blocks["answer"].format(statement=each) for each in statements)
         [found] = self.rows(blocks["together"].format(answers=answers), values)
-        return [unescaped([tuple(row.values()) for row in rows]) for rows in found]
+        return [unescape_rows([tuple(row.values()) for row in rows]) for rows in found]
 
     def changes(self) -> int:
         return self._here.changes
@@ -154,7 +154,7 @@ class PostgresConnection:
         except BaseException as error:
             link.close()
             if isinstance(error, psycopg.Error):
-                raise translated(error) from error
+                raise translate_error(error) from error
             raise
         return link
 
@@ -175,12 +175,14 @@ class PostgresConnection:
         def call(link: PostgresLink) -> tuple[int, int, str, bool]:
             found: tuple[int, int, str, bool] | None = link.execute(self._script("facts")).fetchone()
             assert found is not None
-            self._told(found[0])
+            self._adopt_time(found[0])
             return found
 
-        return self._in_words(call, self._here.link) if self._here.link is not None else self._on_any(call)
+        return (
+            self._call_and_translate(call, self._here.link) if self._here.link is not None else self._call_on_any(call)
+        )
 
-    def _told(self, micros: int) -> None:
+    def _adopt_time(self, micros: int) -> None:
         """Adopt the server's time. If its clock was set, claims may look expired, so their owners get time to renew."""
         if self.clock.is_set(micros):
             self._reached_since = time.monotonic()  # before any thread can see the new time
@@ -215,7 +217,7 @@ class PostgresConnection:
     def _run_script(self, script: bytes) -> None:
         link = self._here.link
         assert link is not None
-        self._in_words(lambda held: held.execute(script), link)
+        self._call_and_translate(lambda held: held.execute(script), link)
 
     def _begin(self, how: str, durable: bool) -> None:
         here = self._here
@@ -234,11 +236,11 @@ class PostgresConnection:
                 pass
             (now,) = cursor.fetchone() or (None,)
             assert now is not None
-            self._told(now)
+            self._adopt_time(now)
             here.link = link
 
         try:
-            self._on_any(call, keep=True)
+            self._call_on_any(call, keep=True)
         except BaseException:
             here.depth, here.link = 0, None
             raise
@@ -254,39 +256,39 @@ class PostgresConnection:
         if not failed and here.durable and here.how != "begin_reading":
             words = self.blocks("connection")["told"]
         try:
-            self._in_words(lambda held: held.execute(words.encode()), link)
+            self._call_and_translate(lambda held: held.execute(words.encode()), link)
         except StoreFault:
             if not failed:  # otherwise the earlier error is reported
                 raise
         finally:
             self._put_back(link)
 
-    def _on_any(self, call: Callable[[PostgresLink], T], *, keep: bool = False) -> T:
+    def _call_on_any(self, call: Callable[[PostgresLink], T], *, keep: bool = False) -> T:
         """Call `call` with an idle or a new connection. With `keep`, the connection stays in use."""
         began = time.monotonic()
         with self._lock:
             link = self._idle.pop() if self._idle else None
         if link is not None:
             try:
-                return self._with(link, call, keep)
+                return self._call_on_link(link, call, keep)
             except StoreAway:
                 if time.monotonic() - began > AT_ONCE_SECONDS:
                     raise
                 self._drop_idle()
-        return self._with(self._new(), call, keep)
+        return self._call_on_link(self._open_link(), call, keep)
 
-    def _with(self, link: PostgresLink, call: Callable[[PostgresLink], T], keep: bool) -> T:
+    def _call_on_link(self, link: PostgresLink, call: Callable[[PostgresLink], T], keep: bool) -> T:
         done = False
         try:
-            answer = self._in_words(call, link)
+            answer = self._call_and_translate(call, link)
             done = True
             return answer
         finally:
             if not (done and keep):
                 self._put_back(link)
 
-    def _new(self) -> PostgresLink:
-        with self._noting():
+    def _open_link(self) -> PostgresLink:
+        with self._note_outages():
             return self.link()
 
     def _put_back(self, link: PostgresLink) -> None:
@@ -302,18 +304,18 @@ class PostgresConnection:
         for link in idle:
             link.close()
 
-    def _in_words(self, call: Callable[[PostgresLink], T], link: PostgresLink) -> T:
-        with self._noting():
+    def _call_and_translate(self, call: Callable[[PostgresLink], T], link: PostgresLink) -> T:
+        with self._note_outages():
             try:
                 return call(link)
             except psycopg.errors.ReadOnlySqlTransaction as error:
                 link.close()  # the next connection may reach the new primary
-                raise translated(error) from error
+                raise translate_error(error) from error
             except psycopg.Error as error:
-                raise translated(error) from error
+                raise translate_error(error) from error
 
     @contextmanager
-    def _noting(self) -> Iterator[None]:
+    def _note_outages(self) -> Iterator[None]:
         try:
             yield
         except StoreAway:  # others may not have got through either, whether the server was down or busy
@@ -350,21 +352,21 @@ def in_postgres(sql: str) -> bytes:
     return _VALUE.sub(r"%(\1)s", sql.replace("%", "%%")).replace("json_each(", "each_of(").encode()
 
 
-def escaped(values: dict[str, Any]) -> dict[str, Any]:
-    """Return values that PostgreSQL can store. `unescaped` restores each text."""
-    return {name: _escaped(value) for name, value in values.items()}
+def escape_values(values: dict[str, Any]) -> dict[str, Any]:
+    """Return values that PostgreSQL can store. `unescape_rows` restores each text."""
+    return {name: _escape_value(value) for name, value in values.items()}
 
 
-def unescaped(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Return rows as they were before `escaped`."""
-    return [tuple(map(_unescaped, row)) if any(map(_is_marked, row)) else row for row in rows]
+def unescape_rows(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Return rows as they were before `escape_values`."""
+    return [tuple(map(_unescape_value, row)) if any(map(_is_marked, row)) else row for row in rows]
 
 
-def _escaped(value: Any) -> Any:
+def _escape_value(value: Any) -> Any:
     if isinstance(value, bool):
         return int(value)  # flags are numbers, as in SQLite
     if isinstance(value, list):
-        return [_escaped(each) for each in value]
+        return [_escape_value(each) for each in value]
     if isinstance(value, str) and (_NUL in value or _MARK in value):
         return value.replace(_MARK, _MARK + "1").replace(_NUL, _MARK + "0")
     return value
@@ -374,5 +376,5 @@ def _is_marked(value: Any) -> bool:
     return isinstance(value, str) and _MARK in value
 
 
-def _unescaped(value: Any) -> Any:
+def _unescape_value(value: Any) -> Any:
     return value.replace(_MARK + "0", _NUL).replace(_MARK + "1", _MARK) if _is_marked(value) else value

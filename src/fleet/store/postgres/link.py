@@ -35,7 +35,7 @@ SYSTEM_CAS = 160000
 REMEDY = "set `sslmode=verify-full` in the connection string, and `sslrootcert` for your own CA"
 
 
-def required(said: Mapping[str, Any]) -> dict[str, str]:
+def choose_parameters(said: Mapping[str, Any]) -> dict[str, str]:
     """Return the parameters to add to a connection string, so that a server on another machine must prove its identity.
 
     Nothing is added if the string, PGSSLMODE or the service of PGSERVICE sets the mode. The same applies if the server
@@ -63,7 +63,7 @@ def required(said: Mapping[str, Any]) -> dict[str, str]:
     return wanted
 
 
-def in_force(link: psycopg.Connection[Any]) -> HealthCheck:
+def check_encryption(link: psycopg.Connection[Any]) -> HealthCheck:
     """Return a health check of this connection's encryption."""
     options = {each.keyword: (each.val or b"").decode() for each in link.pgconn.info}
     is_here = link.info.host.startswith(("/", "@")) or _is_loopback(link.info.hostaddr)
@@ -159,7 +159,7 @@ _CAUSES = tuple(
 logging.getLogger("psycopg").setLevel(logging.WARNING)
 
 
-def parsed(url: str) -> dict[str, Any]:
+def parse_url(url: str) -> dict[str, Any]:
     """Return the parts of a connection string. Raises BadInput without repeating it, since it may hold a password.
 
     Also refuses strings that libpq would split at an `@` or a `/` inside the password.
@@ -176,7 +176,7 @@ def parsed(url: str) -> dict[str, Any]:
     return found
 
 
-def why_not(error: Exception) -> str:
+def explain_refusal(error: Exception) -> str:
     """Return why a connection failed. If several hosts were tried, each reason appears once."""
     told: dict[str, None] = {}
     for line in str(error).splitlines():
@@ -234,8 +234,8 @@ def connect(url: str, patience: timedelta) -> PostgresLink:
     repeats any part of the string.
     """
     seconds = patience.total_seconds()
-    said = parsed(url)
-    protection = required(said)
+    said = parse_url(url)
+    protection = choose_parameters(said)
     limits = {"connect_timeout": max(2, round(seconds)), "tcp_user_timeout": int(seconds * 1000 * NETWORK_SHARE)}
     wishes = {
         "application_name": "fleet",
@@ -249,12 +249,12 @@ def connect(url: str, patience: timedelta) -> PostgresLink:
                 **wishes,
                 **said,
                 **protection,
-                **{name: _capped(said.get(name), most) for name, most in limits.items()},
+                **{name: _cap_limit(said.get(name), most) for name, most in limits.items()},
             },
             autocommit=True,
         )
     except (psycopg.Error, UnicodeError) as error:  # a name that no host can have causes an encoding error
-        why = why_not(error)
+        why = explain_refusal(error)
         hint = TLS_HINT if "sslmode" in protection and NO_TLS in why else AGAIN
         raise StoreAway(f"the database cannot be reached: {why}", hint=hint) from None
     link.patience = seconds
@@ -262,13 +262,13 @@ def connect(url: str, patience: timedelta) -> PostgresLink:
     return link
 
 
-def _capped(said: Any, most: int) -> int:
+def _cap_limit(said: Any, most: int) -> int:
     """Return the configured limit, at most `most`. libpq treats an absent or zero limit as infinite."""
     wanted = int(said) if str(said).isdigit() else 0
     return min(wanted or most, most)
 
 
-def translated(error: psycopg.Error) -> StoreFault:
+def translate_error(error: psycopg.Error) -> StoreFault:
     """Return the error of a server that was reached, in plain words."""
     if isinstance(error, errors.RaiseException) and _SEALED in (error.diag.message_primary or ""):
         return QueueMoved()

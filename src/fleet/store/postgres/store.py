@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from fleet.core import clock
-from fleet.core.clock import from_micros, growing_pauses, now
+from fleet.core.clock import from_micros, iterate_pauses, now
 from fleet.core.errors import FleetError, StoreFault
 from fleet.core.filter import Filter
 from fleet.core.health import HealthCheck, HealthState
 from fleet.core.matching import JUDGED, matches
 from fleet.store.base import Store
 from fleet.store.postgres.connection import PostgresConnection
-from fleet.store.postgres.link import in_force
+from fleet.store.postgres.link import check_encryption
 from fleet.store.sql.claims import SqlClaims, claim_of
 from fleet.store.sql.search import SqlSearch
 
@@ -80,7 +80,7 @@ class PostgresStore(Store):
         self._grace = lease if grace is None else grace
         now = server.clock.now if now is None else now
         super().__init__(server, now, JudgedSearch(SqlSearch(server, now)), mark=mark)
-        self.claims = PostgresClaims(server, now, self.tasks, self._search, self._may_take)
+        self.claims = PostgresClaims(server, now, self.tasks, self._search, self._may_reap)
 
     def health(self) -> list[HealthCheck]:
         return health(self.connection)
@@ -94,7 +94,7 @@ class PostgresStore(Store):
         finally:
             listener.stop()
 
-    def _may_take(self) -> bool:
+    def _may_reap(self) -> bool:
         """Return True if claims expired because their owner is gone, not because the server or its clock failed.
 
         Call it after reading the time. A jump of the server's clock is then already known.
@@ -127,7 +127,7 @@ class JudgedSearch:
         self._search = search
 
     def find(self, where: Filter, *, sort: str = "priority", reverse: bool = False, limit: int = 0) -> list[Task]:
-        asked, judged = _apart(where)
+        asked, judged = _split_filter(where)
         if judged is None:
             return self._search.find(where, sort=sort, reverse=reverse, limit=limit)
         found = self._search.find(asked, sort=sort, reverse=reverse)
@@ -135,7 +135,7 @@ class JudgedSearch:
         return fitting[:limit] if limit else fitting
 
     def count(self, where: Filter, *, by: str = "") -> dict[str, int]:
-        if _apart(where)[1] is None:
+        if _split_filter(where)[1] is None:
             return self._search.count(where, by=by)
         found = self.find(where)
         if not by:
@@ -145,14 +145,14 @@ class JudgedSearch:
         return dict(Counter(str(getattr(task, by)) for task in found))
 
     def urgent(self, where: Filter, limit: int) -> list[tuple[int, int, str]]:
-        asked, judged = _apart(where)
+        asked, judged = _split_filter(where)
         if judged is not None:
             keys = tuple(task.id for task in self.find(where, sort="urgent", limit=limit))
             asked = asked.replace(ids=keys)
         return self._search.urgent(asked, limit)
 
 
-def _apart(where: Filter) -> tuple[Filter, Filter | None]:
+def _split_filter(where: Filter) -> tuple[Filter, Filter | None]:
     """Split a filter into a part for the database and a part for Python. The second is None if Python has no part."""
     judged = {name: value for name in JUDGED if (value := getattr(where, name)) is not None}
     if not judged:
@@ -184,17 +184,17 @@ class Listener(threading.Thread):
             os.close(self._heard)
 
     def _listen(self) -> None:
-        pauses = growing_pauses(FIRST_PAUSE, LONGEST_PAUSE)
+        pauses = iterate_pauses(FIRST_PAUSE, LONGEST_PAUSE)
         while True:
             try:
                 with self._connection.link() as link:
                     link.execute(b"listen fleet")
-                    pauses, self._told = growing_pauses(FIRST_PAUSE, LONGEST_PAUSE), False
+                    pauses, self._told = iterate_pauses(FIRST_PAUSE, LONGEST_PAUSE), False
                     self._call()  # for writes made before we listened
                     self._follow(link)
                     return
             except (FleetError, psycopg.Error, OSError) as error:
-                self._tell(error)
+                self._log_fault(error)
             if self._ends_within(next(pauses)):
                 return
 
@@ -210,7 +210,7 @@ class Listener(threading.Thread):
     def _ends_within(self, seconds: float) -> bool:
         return bool(select.select([self._heard], [], [], seconds)[0])
 
-    def _tell(self, error: Exception) -> None:
+    def _log_fault(self, error: Exception) -> None:
         if not self._told:
             self._told = True
             log.warning("cannot listen to the database, polling instead: %s", error)
@@ -240,7 +240,7 @@ def _signs(connection: PostgresConnection) -> Iterator[HealthCheck]:
     version, number, micros, commit, fsync, size, name = rows[0]
     yield _version(str(version), int(number), f"database {name} of {size / 2**20:.0f} MB")
     with connection.link() as link:
-        yield in_force(link)
+        yield check_encryption(link)
     yield _latency(min(waits) * 1000)
     yield _clock((from_micros(micros) - ours).total_seconds())
     if commit == "off" or fsync == "off":

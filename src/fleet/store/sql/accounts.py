@@ -71,7 +71,7 @@ class SqlAccounts(SqlPort):
 
     def add_run(self, run: Run) -> None:
         """Add the consumption of an ended run to the totals of its account."""
-        taken = _taken_by(run)
+        taken = _count_usage(run)
         self._sql.rows(
             "add_to_totals",
             coder=storable(taken.coder),
@@ -83,7 +83,7 @@ class SqlAccounts(SqlPort):
         )
 
 
-def _taken_by(run: Run) -> AccountTotal:
+def _count_usage(run: Run) -> AccountTotal:
     """Return what an ended run adds to its account's totals. Absurd numbers add nothing."""
     cost = run.cost_usd if run.cost_usd is not None and 0 <= run.cost_usd <= _DEAREST_RUN else 0.0
     tokens = min(max(run.tokens, 0), MOST_TOKENS)

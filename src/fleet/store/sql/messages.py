@@ -42,12 +42,12 @@ class SqlTokens(SqlPort):
             self._tasks.held(claim)
             token = urandom(32).hex()
             values = {**caller.as_dict(), "repos": encode(caller.repos), "issued_at": clock.to_micros(self._now())}
-            self._sql.rows("insert_caller", **values, token_hash=_hashed(token))
+            self._sql.rows("insert_caller", **values, token_hash=_hash_token(token))
             return token
 
     def caller(self, token: str) -> Caller | None:
         """Return the live run that got this token, or None."""
-        for row in self._sql.rows("caller", token_hash=_hashed(token)):
+        for row in self._sql.rows("caller", token_hash=_hash_token(token)):
             return caller_from(row)
         return None
 
@@ -60,10 +60,10 @@ class SqlTokens(SqlPort):
 
     def was_issued(self, token: str) -> bool:
         """Return True if this token was ever issued here, valid or not."""
-        return bool(self._sql.rows("gave_out", token_hash=_hashed(token)))
+        return bool(self._sql.rows("gave_out", token_hash=_hash_token(token)))
 
 
-def _hashed(token: str) -> str:
+def _hash_token(token: str) -> str:
     return sha256(token.encode(errors="surrogateescape"))
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fleet.core.clock import to_micros
 from fleet.core.jsontext import decode, encode
-from fleet.core.receipt import FindingCount, Receipt, chained
+from fleet.core.receipt import FindingCount, Receipt, chain_receipt
 from fleet.core.workspace import Collision
 from fleet.store.named_sql import SqlPort
 from fleet.store.sql.records import record_from, storable, values_of
@@ -32,7 +32,7 @@ class SqlReceipts(SqlPort):
                 return kept
             plain = receipt.replace(body=storable(receipt.body), model=storable(receipt.model))
             last = next(iter(self._receipts("last_of_owner", owner=receipt.owner)), None)
-            linked = chained(plain, last.hash if last else "")
+            linked = chain_receipt(plain, last.hash if last else "")
             self._sql.rows("insert_receipt", **values_of(linked))
             return linked
 

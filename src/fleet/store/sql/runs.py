@@ -42,7 +42,7 @@ class SqlRuns(SqlPort):
         """
         with self._db.writing():
             earlier = self.of_task(claim.task.id)
-            run = _begun(run, claim, earlier)
+            run = _number_run(run, claim, earlier)
             self._sql.rows("name_in_task", run=run.id, task=run.task_id, owner=run.owner, epoch=run.epoch)
             if not self._db.changes():
                 raise ClaimLost(run.task_id, run.epoch)
@@ -128,7 +128,7 @@ class SqlRuns(SqlPort):
         return [record_from(Run, row) for row in self._sql.joined("runs", condition, **values)]
 
 
-def _begun(run: Run, claim: Claim, earlier: list[Run]) -> Run:
+def _number_run(run: Run, claim: Claim, earlier: list[Run]) -> Run:
     """Return the run as the next of its task, under its claim. A run that was begun before keeps its number."""
     task_id = claim.task.id
     number = max(run.number, max((each.number for each in earlier), default=0) + 1)

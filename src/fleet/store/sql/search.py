@@ -66,12 +66,12 @@ class SqlSearch:
             sql = filters[name]
             terms.append(f"and not ({sql})" if wanted is False else f"and ({sql})")
             if ":" + name in sql:
-                values[name] = self._bound(wanted)
+                values[name] = self._bind_value(wanted)
         if any(":now" in term for term in terms):
             values["now"] = clock.to_micros(self._now())
         return " ".join(terms), values
 
-    def _bound(self, value: Any) -> Any:
+    def _bind_value(self, value: Any) -> Any:
         if isinstance(value, tuple):
             return self._db.listed(value)
         if isinstance(value, dict):

@@ -49,9 +49,9 @@ class SqlWorkspaces(SqlPort):
         for name in ("repo", "common", "path", "branch", "base"):
             check_text(f"the {name} of the worktree", getattr(workspace, name))
         with self._db.writing(durable=False):
-            if kept := _reused(self.get(workspace.task_id)):
+            if kept := _choose_reusable(self.get(workspace.task_id)):
                 return kept
-            _refuse_taken(workspace, self._in_the_way(workspace))
+            _refuse_taken(workspace, self._find_conflicting(workspace))
             blocks = self._sql.rows("leased_ports")
             leased = _with_ports(workspace, ports, (range(first, first + count) for first, count in blocks))
             self._sql.rows("insert_workspace", **values_of(leased))
@@ -86,7 +86,7 @@ class SqlWorkspaces(SqlPort):
             if kept is None or kept.is_gone or kept.made_at != workspace.made_at:
                 raise WorkspaceNotFound(workspace.task_id)
             changed = {name: getattr(workspace, name) for name in _CHANGING}
-            self._put(kept.replace(**changed))
+            self._update_row(kept.replace(**changed))
 
     def begin_removal(self, task_id: str) -> Workspace:
         """Mark a workspace as being removed, so that no run begins in it. A second call resumes the removal.
@@ -101,13 +101,13 @@ class SqlWorkspaces(SqlPort):
                 raise IllegalMove(
                     f"an agent is working on {task_id}", hint=f"run `fleet kill {task_id}` to stop its agent first"
                 )
-            return self._put(kept.replace(removing_at=kept.removing_at or self._now()))
+            return self._update_row(kept.replace(removing_at=kept.removing_at or self._now()))
 
     def stop_removal(self, task_id: str) -> Workspace:
         """Cancel a removal that failed, unless the workspace is gone. Raises WorkspaceNotFound."""
         with self._db.writing(durable=False):
             kept = self._newest(task_id)
-            return kept if kept.is_gone else self._put(kept.replace(removing_at=None))
+            return kept if kept.is_gone else self._update_row(kept.replace(removing_at=None))
 
     def end_removal(self, task_id: str, saved: str) -> Workspace:
         """Mark a workspace as removed, with the refs (a JSON list) that keep its work. A second call changes nothing.
@@ -120,7 +120,7 @@ class SqlWorkspaces(SqlPort):
                 return kept
             if kept.removing_at is None:
                 raise IllegalMove(f"the removal of the worktree of {task_id} never began")
-            return self._put(kept.replace(removed_at=self._now(), saved=saved))
+            return self._update_row(kept.replace(removed_at=self._now(), saved=saved))
 
     def leave(self, task_id: str) -> Workspace:
         """Mark a workspace as left behind by a host that does not continue its task, regardless of the current owner.
@@ -130,7 +130,9 @@ class SqlWorkspaces(SqlPort):
         with self._db.writing(durable=False):
             kept, now = self._newest(task_id), self._now()
             return (
-                kept if kept.is_gone else self._put(kept.replace(removing_at=kept.removing_at or now, removed_at=now))
+                kept
+                if kept.is_gone
+                else self._update_row(kept.replace(removing_at=kept.removing_at or now, removed_at=now))
             )
 
     def relocate(self, moved: Relocation) -> None:
@@ -145,7 +147,7 @@ class SqlWorkspaces(SqlPort):
                 self._sql.rows("move_homes_of_runs", **values)
             self._sql.rows("move_owners_of_runs", owner_before=moved.owner_before, owner=moved.owner)
 
-    def _in_the_way(self, workspace: Workspace) -> list[Workspace]:
+    def _find_conflicting(self, workspace: Workspace) -> list[Workspace]:
         wanted = {name: getattr(workspace, name) for name in ("common", "branch", "path")}
         return self._workspaces("in_the_way", task=workspace.task_id, **wanted)
 
@@ -155,7 +157,7 @@ class SqlWorkspaces(SqlPort):
             raise WorkspaceNotFound(task_id)
         return kept
 
-    def _put(self, workspace: Workspace) -> Workspace:
+    def _update_row(self, workspace: Workspace) -> Workspace:
         self._sql.rows("update_workspace", **values_of(workspace))
         return workspace
 
@@ -164,7 +166,7 @@ class SqlWorkspaces(SqlPort):
         return [each.replace(made_branch=bool(each.made_branch)) for each in found]  # flags are numbers in SQLite
 
 
-def _reused(kept: Workspace | None) -> Workspace | None:
+def _choose_reusable(kept: Workspace | None) -> Workspace | None:
     """Return the workspace that a task can reuse, or None. Raises IllegalMove if it is being removed."""
     if kept is None or kept.is_gone:
         return None

@@ -115,7 +115,7 @@ def check(path: str) -> None:
 def check_owner(path: str) -> None:
     """Raise ForeignDatabase for a database of another program, without changing a byte in its folder."""
     try:
-        tables = _tables(f"file:{_quoted(path)}?immutable=1")  # without the log, which SQLite would write back
+        tables = _tables(f"file:{_quote_path(path)}?immutable=1")  # without the log, which SQLite would write back
         if not tables and os.path.exists(f"{path}-wal"):  # noqa: PTH110
             tables = _tables_of_copy(path)
     except (apsw.Error, OSError):  # an absent or unreadable file is reported when it is opened
@@ -133,8 +133,8 @@ def _tables_of_copy(path: str) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         for end in ("", "-wal"):
             shutil.copyfile(path + end, f"{folder}/copy{end}")
-        return _tables(f"file:{_quoted(folder)}/copy")
+        return _tables(f"file:{_quote_path(folder)}/copy")
 
 
-def _quoted(path: str) -> str:
+def _quote_path(path: str) -> str:
     return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")

@@ -147,7 +147,7 @@ class SqliteConnection:
         version = self._version()  # others may have upgraded the database meanwhile
         if version > SCHEMA_VERSION:
             raise SchemaMismatch(
-                f"{self.path} has schema {version}, this fleet knows {SCHEMA_VERSION}", hint=self._way_back()
+                f"{self.path} has schema {version}, this fleet knows {SCHEMA_VERSION}", hint=self._hint_restore()
             )
         if version == 0:
             raise SchemaMismatch(f"the database is empty or does not belong to fleet: {self.path}", hint=RESTORE)
@@ -183,7 +183,7 @@ class SqliteConnection:
                 os.replace(draft, copy)  # noqa: PTH105
                 flush_folder(os.path.dirname(copy))  # noqa: PTH120
             except (apsw.Error, OSError) as error:
-                raise _not_copied(error, copy) from error
+                raise _make_copy_fault(error, copy) from error
             finally:
                 with contextlib.suppress(OSError):
                     os.unlink(draft)  # noqa: PTH108
@@ -212,7 +212,7 @@ class SqliteConnection:
         finally:
             copy.close()
 
-    def _way_back(self) -> str:
+    def _hint_restore(self) -> str:
         """Return the hint for a database that a newer fleet has upgraded."""
         newer = "upgrade fleet: a newer version wrote the database"
         copy = f"{self.path}{BACKUP}{SCHEMA_VERSION}"
@@ -260,7 +260,7 @@ class SqliteConnection:
             # otherwise SQLite would use the log for another file
             self._db.execute("pragma wal_checkpoint(truncate)").fetchall()
         except apsw.Error as error:
-            raise _translated(error, path) from error
+            raise _translate_error(error, path) from error
 
     def _refuse_foreign(self) -> None:
         """Raise ForeignDatabase for another program's database, and leave its log unchanged."""
@@ -276,7 +276,7 @@ class SqliteConnection:
     def _fault(self, error: apsw.Error) -> StoreFault:
         """Return the exception for an error. Raises DatabaseReplaced if the file was replaced meanwhile."""
         self._file.confirm()
-        return _translated(error, self.path)
+        return _translate_error(error, self.path)
 
     def _begin(self, how: str, durable: bool) -> None:
         if not self._depth:
@@ -313,7 +313,7 @@ def backups(path: str) -> list[str]:
     return [os.path.join(folder, each) for each in found if each[len(name + BACKUP) :].isdigit()]  # noqa: PTH118
 
 
-def _not_copied(error: apsw.Error | OSError, copy: str) -> StoreFault:
+def _make_copy_fault(error: apsw.Error | OSError, copy: str) -> StoreFault:
     why = error.strerror if isinstance(error, OSError) else str(error)
     hint = "free some space for a copy of the database and try again; nothing was changed"
     return StoreHindered(f"the database cannot be copied to {copy} before its upgrade: {why}", hint=hint)
@@ -344,7 +344,7 @@ def _refuse_damaged(path: str) -> None:
         raise StoreFault(f"pages that only the file had are lost: {path}")
 
 
-def _translated(error: apsw.Error, path: str) -> StoreFault:
+def _translate_error(error: apsw.Error, path: str) -> StoreFault:
     if getattr(error, "extendedresult", 0) == apsw.SQLITE_CONSTRAINT_TRIGGER:  # only the triggers of a seal raise
         return QueueMoved()
     if isinstance(error, apsw.CantOpenError) and not os.path.lexists(path):

@@ -32,7 +32,7 @@ class FileId:
         self._log_path = ""
         self._log: Ids = []
         with contextlib.suppress(OSError):  # opening the file reports the reason
-            self._id, self._size = self._read()
+            self._id, self._size = self._read_ids()
 
     def __str__(self) -> str:
         return ":".join(map(str, self._id or ()))
@@ -40,7 +40,7 @@ class FileId:
     def confirm(self) -> None:
         """Raise DatabaseReplaced unless the path leads to the same, untruncated file as before."""
         try:
-            now, size = self._read()
+            now, size = self._read_ids()
         except OSError:  # the disk fails; reading the database reports how
             return
         if now != self._id:
@@ -88,10 +88,10 @@ class FileId:
     def is_ours(self) -> bool:
         """Return True if the path leads to the same file as before, whatever its size."""
         with contextlib.suppress(OSError):
-            return self._read()[0] == self._id
+            return self._read_ids()[0] == self._id
         return False
 
-    def _read(self) -> tuple[tuple[int, int] | None, int]:
+    def _read_ids(self) -> tuple[tuple[int, int] | None, int]:
         return _stat(self._path)
 
 

@@ -59,7 +59,7 @@ def search_in(file: SqliteConnection, now: Clock) -> SqlSearch:
         if any(getattr(where, name) is not None for name in _TEXTS):
             from fleet.core import matching  # imports a regex engine, so only for text searches
 
-            for call in (matching.folded, matching.globbed, matching.searched):
+            for call in (matching.fold_text, matching.matches_label_glob, matching.matches_label_regex):
                 file.add_function(call.__name__, call)
 
     return SqlSearch(file, now, prepare)

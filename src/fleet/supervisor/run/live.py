@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from fleet.coders.base import BUSY, READY, STDIN
 from fleet.core import watchdog
-from fleet.core.clock import shown_here
+from fleet.core.clock import to_host_time
 from fleet.core.errors import FleetError
 from fleet.core.event import Kind
 from fleet.core.jsontext import encode
@@ -122,7 +122,7 @@ class Live:
         self._reader = LineReader(f"{self.place}/stdout", run.stdout_offset)
         known = run.notes.get("transcript")
         start = None if known is None and did_resume(run) else known or 0
-        self.began_here = shown_here(run.started_at, context.now())
+        self.began_here = to_host_time(run.started_at, context.now())
         self._transcript = Transcript(
             coder, run.workspace, terms.env, start, whole=self.interactive, since=self.began_here
         )

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from fleet.core.accounts import after_run
 from fleet.core.admission import is_pooled
 from fleet.core.errors import ClaimLost, TaskNotFound
-from fleet.core.finding import DONE, Evidence, judge
+from fleet.core.finding import DONE, Evidence, judge_evidence
 from fleet.core.ids import new_uuid
-from fleet.core.outcome import asked_last, denied_tools, outcome_of
+from fleet.core.outcome import find_last_question, list_denied_tools, outcome_of
 from fleet.core.policy import decide
 from fleet.core.rules import rules_of
 from fleet.core.run import Account, Delivery, Ending, Outcome, Question
@@ -74,7 +74,7 @@ async def settle(
             now = end.replace(task=task)
             outcome, judgement = decided if now == end else judge_run(live, now, found, outcome_of(now))
             if outcome.ending != Ending.CANCELLED:  # a cancelled run records no questions; they remain in Q&A.md
-                last = asked_last(now)
+                last = find_last_question(now)
                 left = () if outcome.handed_in else end.unanswered
                 asked = [*end.asked, *left, *([live.folder.clean(last)] if last else [])]
                 _record_questions(store.ports, task, live, asked)
@@ -108,7 +108,7 @@ async def settle(
 def judge_run(live: Live, end: RunObservations, found: RunEvidence, outcome: Outcome) -> tuple[Outcome, Judgement]:
     """Return the outcome with the finding, and the judgement of the evidence."""
     evidence = found.evidence(outcome, end.task)
-    judgement = judge(evidence)
+    judgement = judge_evidence(evidence)
     judgement = judgement.replace(shown=tuple(live.folder.cleaned(judgement.shown)))
     told = outcome.replace(
         finding=judgement.finding,
@@ -223,7 +223,7 @@ def _settle_task(store: Store, claim: Claim, task: Task, outcome: Outcome, verdi
 
 def _keep_empty_receipt(context: Context, run: Run, outcome: Outcome) -> Receipt:
     """Keep the receipt of a run that never started. Return the receipt."""
-    judgement = judge(Evidence(ending=outcome.ending, reason=context.redactor.redact(outcome.reason)))
+    judgement = judge_evidence(Evidence(ending=outcome.ending, reason=context.redactor.redact(outcome.reason)))
     pieces = {"spawn": baseline.piece(run), "process": process(run, None)}
     folder = TaskFolder(home_of(context.home, run), run.task_id, redactor=context.redactor)
     return receipts.keep(context.store.ports, folder, run, judgement, pieces)
@@ -293,7 +293,7 @@ def _record_questions(store: Store, task: Task, live: Live, asked: list[str]) ->
     note = task.notes.rpartition("QUESTION:")[2].strip() if "QUESTION:" in task.notes else ""
     if note and task.status == Status.BLOCKED and not texts:
         texts.append(note)
-    if denied := denied_tools(run):
+    if denied := list_denied_tools(run):
         texts.append(
             f"The agent was not allowed to use {', '.join(denied)}. Allow it in the coder's own settings, or agree to "
             "permissions = skip (fleet init), and answer what it shall do."

@@ -8,7 +8,7 @@ import pytest
 from builders import MINUTE, NOON, a_task
 from fleet.actions.merge.request_text import LONGEST, fenced, quiet, text_of, title_of
 from fleet.core.finding import Finding
-from fleet.core.receipt import Receipt, chained, drafted
+from fleet.core.receipt import Receipt, chain_receipt, draft_receipt
 from fleet.core.run import Run
 from receipted import pieces
 
@@ -16,11 +16,11 @@ COMMIT = "c" * 40
 
 
 def a_receipt(finding: str = Finding.VERIFIED, **changes: dict[str, Any]) -> Receipt:
-    body = drafted(finding, ("`make test` exited with 0 at the tip of its branch",), pieces(**changes))
+    body = draft_receipt(finding, ("`make test` exited with 0 at the tip of its branch",), pieces(**changes))
     made = Receipt(
         run_id="fleet-1/2", task_id="fleet-1", owner="o", coder="claude", finding=finding, made_at=NOON, body=body
     )
-    return chained(made, "")
+    return chain_receipt(made, "")
 
 
 def a_run(number: int, **fields: Any) -> Run:

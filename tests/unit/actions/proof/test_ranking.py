@@ -8,7 +8,7 @@ from builders import MINUTE, NOON, a_task
 from fleet.actions.proof.candidates import Candidate
 from fleet.actions.proof.ranking import ORDER, RankedCandidate, entry, ranked, tied, winner, with_first
 from fleet.core.finding import FINDINGS, Finding
-from fleet.core.receipt import Receipt, drafted
+from fleet.core.receipt import Receipt, draft_receipt
 from fleet.core.run import Run
 from fleet.core.verification import Verification
 from fleet.git.diffs import DiffSize
@@ -25,7 +25,7 @@ def a_run(minutes: int = 1, cost: float | None = None) -> Run:
 
 
 def a_receipt(finding: str, **git: Any) -> Receipt:
-    body = drafted(finding, ("it touched .git/config",), {"git": git})
+    body = draft_receipt(finding, ("it touched .git/config",), {"git": git})
     return Receipt(run_id="t/1", task_id="t", owner="o", finding=finding, made_at=NOON, body=body)
 
 

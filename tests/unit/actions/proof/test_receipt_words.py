@@ -7,13 +7,13 @@ import pytest
 from builders import MINUTE, NOON
 from fleet.actions.proof.receipt_words import MEANING, headline, lines, sections
 from fleet.core.finding import FINDINGS, Finding
-from fleet.core.receipt import PIECES, Receipt, drafted
+from fleet.core.receipt import PIECES, Receipt, draft_receipt
 from fleet.core.run import Run
 from receipted import pieces
 
 
 def a_receipt(finding: str = Finding.VERIFIED, shown: tuple[str, ...] = ("because",), **changes: Any) -> Receipt:
-    body = drafted(finding, shown, changes.pop("told", None) or pieces(**changes))
+    body = draft_receipt(finding, shown, changes.pop("told", None) or pieces(**changes))
     names = {"run_id": "fleet-1/2", "task_id": "fleet-1", "owner": "host", "coder": "claude", "model": "opus"}
     return Receipt(**names, finding=finding, made_at=NOON, body=body, hash="f" * 64)
 

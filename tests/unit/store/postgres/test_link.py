@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from psycopg import OperationalError
 
 from fleet.core.errors import BadInput, FleetError, StoreAway
-from fleet.store.postgres.link import AGAIN, HINT, connect, parsed, why_not
+from fleet.store.postgres.link import AGAIN, HINT, connect, explain_refusal, parse_url
 
 SECOND = timedelta(seconds=1)
 #: Letters that no message contains, and all characters with a meaning in a URL, a shell or their parsers.
@@ -63,7 +63,7 @@ def test_ambiguous_connection_string_is_refused(string: str) -> None:
     ],
 )
 def test_escaped_connection_string_is_parsed(string: str, host: str | None) -> None:
-    assert parsed(string).get("host") == host
+    assert parse_url(string).get("host") == host
 
 
 @pytest.mark.parametrize("host", ["a..b", "a" * 70])
@@ -80,11 +80,11 @@ def test_each_reason_is_reported_once_for_several_hosts() -> None:
         "- host: 'Hunter', port: '1', hostaddr: '::1': connection failed: FATAL:  database \"Hunter\" does not exist\n"
         "- host: 'Hunter', port: '2', hostaddr: '::2': connection failed: Connection refused"
     )
-    assert why_not(OperationalError(words)) == "no server listens at its host and port; no such database"
+    assert explain_refusal(OperationalError(words)) == "no server listens at its host and port; no such database"
 
 
 def test_unknown_driver_message_is_not_repeated() -> None:
-    assert "Hunter" not in why_not(OperationalError("Benutzer »Hunter« gibt es nicht"))
+    assert "Hunter" not in explain_refusal(OperationalError("Benutzer »Hunter« gibt es nicht"))
 
 
 def test_driver_logs_contain_no_connection_details(caplog: pytest.LogCaptureFixture) -> None:

@@ -16,7 +16,7 @@ from fleet.core.event import Event, Kind, Usage
 from fleet.core.run import Run
 from fleet.home import Home
 from fleet.settings import Settings, load
-from fleet.settings.price_table import described, made_on, rates
+from fleet.settings.price_table import describe_table, rates, read_table_date
 from fleet.settings.prices import dollars, price_of
 from fleet.supervisor.run.costs import cost_of, costed, why_no_price
 from fleet.supervisor.run.fold import fold, going_on
@@ -146,7 +146,7 @@ def test_cost_of_a_killed_run_is_computed_and_not_charged_to_the_next(
     if keeps and on:
         program.session = {MAIN: [*(4 * count for count in COUNTS), 4 * cost(MAIN)]}
     last = a_run(killed, settings, *program.run((MAIN, MAIN)))
-    assert killed.cost_basis == f"computed:{made_on()}"
+    assert killed.cost_basis == f"computed:{read_table_date()}"
     assert (last.cost_basis, last.input_tokens) == ("reported", 200)
     # Only a result gives the output of a message. The output of a killed run arrives with the next total, if at all.
     assert first.cost_usd == pytest.approx(cost(MAIN))
@@ -187,7 +187,7 @@ def test_unreported_turn_is_computed_in_addition_to_reported_ones(settings: Sett
     program = Program(on=True)
     printed = list(program.run((MAIN,), (MAIN,)))[:-1]
     run = a_run(None, settings, *printed)
-    assert run.cost_basis == f"computed:{made_on()}"
+    assert run.cost_basis == f"computed:{read_table_date()}"
     assert run.cost_usd == pytest.approx(2 * cost(MAIN) - 29 * 10 / 1e6)
     unknown = run.replace(model="", folded=run.folded.replace(MAIN, "nobody-knows"))
     found = cost_of(settings, unknown)
@@ -210,7 +210,7 @@ def test_costs_depend_on_model_and_size_and_user_prices_override(tmp_path: Path,
         ("google/gemini-3-pro-preview", 250_000, 4.0),
     ]:
         run = a_run(None, settings, used(model, size=size, input=million))
-        assert (model, run.cost_usd, run.cost_basis) == (model, expected, f"computed:{made_on()}")
+        assert (model, run.cost_usd, run.cost_basis) == (model, expected, f"computed:{read_table_date()}")
     for model in ("nobody-knows", ""):
         run = a_run(None, settings, used(model, input=5))
         assert (run.cost_usd, run.cost_basis) == (None, "unknown")
@@ -231,7 +231,7 @@ def test_cost_of_an_agent_in_a_terminal_is_computed_from_its_session_file(settin
     assert price is not None and run.tokens
     counts = (run.input_tokens, run.output_tokens, run.cache_read_tokens, run.cache_write_tokens)
     assert run.cost_usd == pytest.approx(dollars(price.rates, *counts))
-    assert (run.cost_basis, run.model) == (f"computed:{made_on()}", run.notes["model"])
+    assert (run.cost_basis, run.model) == (f"computed:{read_table_date()}", run.notes["model"])
 
 
 def test_reported_cost_of_0_with_tokens_is_no_price(settings: Settings) -> None:
@@ -266,10 +266,10 @@ def test_prices_apply_from_their_date_and_the_table_reports_its_age(settings: Se
     early, late = (rates("gemini-2.5-pro", 0, date(year, 1, 1)) for year in (2020, 2100))
     assert early is not None and late is not None
     assert price_of(settings, ["", "nobody-knows"], NOW.date()) is None
-    day = made_on()
-    assert described(day).endswith(f"of {day}, 0 days old")
-    assert "update fleet" not in described(date.fromordinal(day.toordinal() + 179))
-    assert "180 days old; update fleet" in described(date.fromordinal(day.toordinal() + 180))
+    day = read_table_date()
+    assert describe_table(day).endswith(f"of {day}, 0 days old")
+    assert "update fleet" not in describe_table(date.fromordinal(day.toordinal() + 179))
+    assert "180 days old; update fleet" in describe_table(date.fromordinal(day.toordinal() + 180))
 
 
 def test_hostile_numbers_of_models_do_not_grow_a_run(settings: Settings) -> None:
