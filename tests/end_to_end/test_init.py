@@ -243,7 +243,7 @@ def test_unwritable_output_is_reported(fleet: Program) -> None:
         done = subprocess.run([*fleet.argv, "--help"], stdout=full, stderr=subprocess.PIPE, env=fleet.env)
     assert done.returncode == 1
     assert done.stderr.startswith(b"error: cannot write the output: No space left on device\n")
-    assert b"did its work" in done.stderr
+    assert b"its work is done" in done.stderr
 
 
 BUG = "import sys; from fleet.cli.errors import run; sys.exit(run(lambda: {}['gone']))"

@@ -158,7 +158,7 @@ def test_migrating_again_keeps_the_project_settings_and_one_copy(fleet: Program,
     fleet.ok("init", "--type", "go")
     out = fleet.ok("init", "--migrate-legacy")
     assert "note: setup.commands keeps its value in .fleet/config.toml" in out
-    assert "put into .fleet/config.toml: coder, agent.claude_flags, setup.quick, tmux.prefix" in out
+    assert "added to .fleet/config.toml: coder, agent.claude_flags, setup.quick, tmux.prefix" in out
     held = project(repo)
     assert (held["coder"], held["setup"]["commands"]) == ("codex", ["go mod download"])
     fleet.ok("init", "--migrate-legacy")

@@ -44,7 +44,7 @@ def test_done_closes_the_task_commits_leftovers_and_removes_the_session(home: Te
     task = create(home)
     home.wait_alive("work")
     assert home.task(task)["status"] == "in_progress"
-    assert home.fleet.ok("done", "work") == "work: closed: unverified – there is no verify command\n"
+    assert home.fleet.ok("done", "work") == "work: closed: unverified – no verify command\n"
     assert not run_of(home, task)["live"], "`done` waited for its end"
     found = home.task(task)
     assert (found["status"], found["close_reason"]) == ("closed", "closed manually")
@@ -86,7 +86,7 @@ def test_task_is_blocked_when_its_session_is_left_without_changes(home: Terminal
     home.wait_alive("work")
     press(home, "exit", "Enter")
     found = home.wait_status(task, "closed", "blocked")
-    assert found["status"] == "blocked" and "nothing was changed" in found["reason"]
+    assert found["status"] == "blocked" and "ended without changes" in found["reason"]
     assert len(home.runs(task)) == 1 and home.sessions() == set()
 
 

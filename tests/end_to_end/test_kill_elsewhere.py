@@ -67,7 +67,7 @@ def test_unsavable_worktree_stays_and_the_next_kill_says_why(site: Site, there: 
     (path / "big").write_bytes(b"x" * 2_000_000)
     assert here.fleet("kill", "own2", cwd=site.top).code == 0
     refused = "select count(*) from fleet.workspaces where notes like %s"
-    wait_for(lambda: site.rows(refused, "%more than 0 MB%") == [(1,)], "the host to refuse", there.said)
+    wait_for(lambda: site.rows(refused, "%exceed 0 MB%") == [(1,)], "the host to refuse", there.said)
     told = here.fleet("kill", "own2", cwd=site.top)
     assert told.code == 1 and path.exists()
     assert "host there could not remove it: its ignored files exceed 0 MB: big" in told.err

@@ -153,7 +153,7 @@ def test_kill_ends_a_running_agent_when_the_settings_are_broken(
     done = home.fleet("kill", task)
     assert done.code == 0, done
     home.wait_status(task, "blocked")
-    assert "not taken over" in json.dumps(home.log_lines())
+    assert "settings not reloaded" in json.dumps(home.log_lines())
 
 
 @pytest.mark.parametrize("fault", FAULTS)

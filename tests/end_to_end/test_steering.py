@@ -163,7 +163,7 @@ def test_open_task_gets_the_message_with_its_next_run(home: Supervised) -> None:
     task = home.create("ok")
     done = talk.fleet("prompt", task, TEXT)
     assert (
-        done.out == f"{task}: queued; it is open, and its next run gets it\n" and "no supervisor is running" in done.err
+        done.out == f"{task}: kept; it is open, and its next run gets it\n" and "no supervisor is running" in done.err
     )
     home.start()
     talk.finish(task)
@@ -271,7 +271,7 @@ def messages(records: Records) -> list[Message]:
 def test_blocked_task_is_reopened_by_a_message(records: Records) -> None:
     task = blocked(records)
     out = records.fleet.ok("prompt", task.removeprefix("fleet-"), "try", "again", BEADS_ACTOR="ada")
-    assert out == f"{task}: queued; it is open, and its next run gets it\n"
+    assert out == f"{task}: kept; it is open, and its next run gets it\n"
     found = records.store.tasks.get(task)
     assert (found.status, found.failures) == (Status.OPEN, 0)
     [message] = messages(records)
@@ -308,7 +308,7 @@ def test_glob_is_refused_when_it_fits_several_tasks(records: Records) -> None:
     records.create("one")
     records.create("two")
     done = records.fleet("prompt", "fleet-*", "hello")
-    assert done.code == 2 and "fits 2 tasks" in done.err and messages(records) == []
+    assert done.code == 2 and "matches 2 tasks" in done.err and messages(records) == []
 
 
 def test_prompt_without_a_text_opens_the_editor(records: Records) -> None:

@@ -54,7 +54,7 @@ def test_missing_coder_is_reported_at_once_with_the_reason_for_waiting(home: Ter
 def test_workflow_without_a_prompt_is_refused_when_a_stage_needs_it(home: Terminals) -> None:
     file = written(home, {"name": "a", "prompt_template": "{task_prompt}\n" + orders("echo 1 > a")})
     told = home.fleet("workflow", "run", file)
-    assert told.code == 1 and "stage 'a' asks for {task_prompt}" in told.err and '-p "…"' in told.err
+    assert told.code == 1 and "stage 'a' uses {task_prompt}" in told.err and '-p "…"' in told.err
     assert home.told("workflow", "list") == []
 
 
