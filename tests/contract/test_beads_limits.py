@@ -51,7 +51,7 @@ def test_bd_stores_accepted_values_and_changes_refused_ones(store: BeadsStore) -
     for at, value in enumerate(numbers):
         assert kept[f"c{at}"] != value
         [fact] = number_faults({"x": value})
-        assert fact.endswith(f"and would become {kept[f'c{at}']} there") or "…" in fact
+        assert fact.endswith(f"and would become {kept[f'c{at}']}") or "…" in fact
     assert store.tasks.get("fleet-1").metadata["c0"] == kept["c0"]
     store.tasks.save(store.tasks.get("fleet-1").replace(title="what bd changed itself is in nobody's way"))
 
@@ -62,7 +62,7 @@ def test_unsupported_value_is_refused_and_writes_nothing(store: BeadsStore) -> N
     store.tasks.add(task)
     before = exported(store)
     changed = store.tasks.get("fleet-1").replace(metadata={"ns": 1794994930026341016})
-    words = r"bd cannot hold fleet-1 \(metadata ns is 1794994930026341016, and would become 1794994930026341120 there\)"
+    words = r"bd cannot hold fleet-1 \(metadata ns is 1794994930026341016 and would become 1794994930026341120\)"
     with pytest.raises(BadInput, match=words) as refused:
         store.tasks.save(changed)
     assert "as text" in refused.value.hint

@@ -136,7 +136,7 @@ def test_settings_decide_which_coder_a_name_means(bench: Bench) -> None:
     assert known("mine", described=held.coders) == "mine"
     with pytest.raises(BadInput, match="unknown coder 'mine'"):
         load("mine")
-    with pytest.raises(FleetError, match="coder 'half' has settings, but no argv"):
+    with pytest.raises(FleetError, match="coder 'half' has settings but no argv"):
         load("half", held)
     assert load("demo", bench.settings('[coders.demo]\nargv = ["mycli"]\n')).program == "mycli"
 

@@ -102,7 +102,7 @@ def test_merge_says_why_when_nothing_is_new_or_no_commit_is_shared(place: Place)
     assert "already merged" in trials.put(change(place, "one", place.base), place.base).why
     tip = branch_with(place.top, "one", {"file1.txt": "same\n"})
     onto = commit(place.top, "file1.txt", "same\n")
-    assert "changes nothing" in trials.put(change(place, "one", tip), onto).why
+    assert "no changes that the target lacks" in trials.put(change(place, "one", tip), onto).why
     other = make_repository(place.folder / "other")
     run_git(place.top, "fetch", "--quiet", str(other), "main:stranger")
     run_git(place.top, "commit", "--quiet", "--allow-empty", "--amend", "-mdiffers")

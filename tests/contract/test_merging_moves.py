@@ -368,7 +368,7 @@ def test_checkout_is_not_moved_when_an_agent_works_in_it_or_it_is_missing(place:
     new = target(place)
     assert "an agent works" in moved(place, new, "release", in_use={str(tree)}).why_not
     tree.rename(place.folder / "elsewhere")
-    assert "is not there" in moved(place, new, "release").why_not
+    assert "its folder is missing" in moved(place, new, "release").why_not
     assert run_git(place.top, "rev-parse", "release") == place.base
 
 
@@ -399,7 +399,7 @@ def test_checkout_with_a_separate_git_directory_is_not_moved(tmp_path: Path) -> 
     place = Place(tmp_path, make)
     assert place.repository.top == place.repository.common
     before = fingerprint(place.top)
-    assert "is not known" in moved(place, target(place)).why_not
+    assert "unknown location" in moved(place, target(place)).why_not
     assert fingerprint(place.top) == before
 
 

@@ -201,7 +201,7 @@ def test_branch_continues_from_the_tip_of_another_host(site: Site) -> None:
     view = View(site.home, made)
     tip = view.commit_of("refs/remotes/origin/fix")
     assert tip == theirs
-    assert "goes on" in mirror.catch_up(site.home, made, "fix", tip, site.base)
+    assert "continues from" in mirror.catch_up(site.home, made, "fix", tip, site.base)
     assert view.commit_of("refs/heads/fix") == theirs
     assert mirror.catch_up(site.home, made, "fix", tip, site.base) == ""
     ahead = site.work("fix", "more.txt")

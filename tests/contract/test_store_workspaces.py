@@ -259,7 +259,7 @@ def test_workspace_being_removed_is_not_leased_again(store: Store) -> None:
 def test_workspace_of_a_running_task_cannot_be_removed(store: Store) -> None:
     claim = a_claim(store, id="t")
     leased = store.workspaces.lease(a_workspace("t"))
-    with pytest.raises(IllegalMove, match="t is being worked on") as refused:
+    with pytest.raises(IllegalMove, match="an agent is working on t") as refused:
         store.workspaces.begin_removal("t")
     assert "fleet kill t" in refused.value.hint
     run = store.runs.begin(claim, a_run())
@@ -323,7 +323,7 @@ def test_workspace_stays_on_record_when_its_task_is_deleted(store: Store) -> Non
 def test_name_that_is_not_utf_8_is_refused(store: Store, name: str) -> None:
     with pytest.raises(BadInput, match=rf"the {name} of the worktree is not UTF-8: x\\udcff") as refused:
         store.workspaces.lease(a_workspace("t", **{name: "x\udcff"}))
-    assert "another name" in refused.value.hint
+    assert "rename the folder" in refused.value.hint
     assert store.workspaces.find() == []
 
 

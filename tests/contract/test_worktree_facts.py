@@ -103,7 +103,7 @@ def test_checked_out_branch_is_not_deleted(place: Place) -> None:
     for branch in ("main", "one"):
         with pytest.raises(BranchInUse, match=f"{branch!r} is checked out at"):
             worktree.delete_branch(place.view, branch)
-    with pytest.raises(BadInput, match="no branch 'oen'") as refused:
+    with pytest.raises(BadInput, match="no such branch: 'oen'") as refused:
         worktree.delete_branch(place.view, "oen")
     assert "one" in refused.value.hint
     assert branches(place.top) == ["main", "one"]
@@ -158,7 +158,7 @@ def test_base_that_is_no_commit_is_refused(place: Place, name: str) -> None:
 
 def test_misspelled_base_gets_a_suggestion(place: Place) -> None:
     run_git(place.top, "branch", "feature/login")
-    with pytest.raises(BadInput, match="'feature/logni' is no commit") as refused:
+    with pytest.raises(BadInput, match="'feature/logni' is not a commit") as refused:
         worktree.resolve_base(place.repository, place.view, "feature/logni")
     assert "feature/login" in refused.value.hint
 

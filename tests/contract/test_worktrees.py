@@ -48,7 +48,7 @@ def test_existing_free_branch_is_reused(place: Place) -> None:
     assert place.add("there", made=False).commit == tip
     assert run_git(place.path("there"), "rev-parse", "HEAD") == tip
     assert not worktree.is_free(place.repository, "there")
-    with pytest.raises(FleetError, match="no branch 'nowhere'"):
+    with pytest.raises(FleetError, match="no such branch: 'nowhere'"):
         place.add("nowhere", made=False)
 
 
