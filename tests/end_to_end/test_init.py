@@ -209,7 +209,7 @@ def test_unknown_command_names_the_nearest(fleet: Program) -> None:
 def test_wrong_command_line_exits_with_two_and_prints_to_stderr(fleet: Program, args: list[str]) -> None:
     result = fleet(*args)
     assert (result.code, result.out) == (2, "")
-    assert result.err.startswith("error: ") and "\nhint:  `fleet" in result.err
+    assert result.err.startswith("error: ") and "\nhint:  run `fleet" in result.err
     assert not fleet.home.exists()
 
 
