@@ -67,7 +67,7 @@ def test_worker_that_calls_fleet_tools_is_recognized_as_its_run(
     home.done(key)
     told = re.sub(r"\\|\s", "", "".join(text for each in home.scenario.turns() for text in each.said))
     assert f'"base_dir":"{home.fleet.home}"' in told
-    assert f"anagentmaynotcancel{other}:{key}didnotmakeit" in told, told[-3000:]
+    assert f"anagentmaynotcancel{other}:{key}didnotcreateit" in told, told[-3000:]
     (made,) = home.rows("select id, made_by, status from tasks where title = 'part'")
     assert made["made_by"] == key
     assert home.task(other)["status"] == "blocked" and not home.task(other)["cancel_requested_at"]

@@ -213,4 +213,4 @@ def test_depth_is_capped_when_the_person_set_none(fleet: Program, records: Recor
     claim, run = records.begin(own)
     token = records.store.tokens.issue(claim, Caller(task_id=own, run_id=run.id, epoch=claim.epoch))
     done = fleet("bd", "create", "deeper", FLEET_RUN_TOKEN=token)
-    assert done.code != 0 and "2 is the most" in done.err, done
+    assert done.code != 0 and "the maximum is 2" in done.err, done

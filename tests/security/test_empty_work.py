@@ -137,7 +137,7 @@ def test_branch_that_changes_its_rules_is_contested_on_its_receipt(played: Told)
 
 def test_planted_changes_are_on_the_receipt_and_undone_when_that_is_certain(played: Told) -> None:
     found, words = played[PLANTS.name]
-    assert "refs/heads/main was moved without the main checkout" in words, words
+    assert "refs/heads/main was moved during the run without the main checkout" in words, words
     assert "refs/tags/v9 was made" in words and "fleet's own config for the repository changed" in words
     assert run_git(found.top, "status", "--porcelain") == ""
     assert run_git(found.top, "rev-parse", "main") == run_git(found.top, "rev-parse", "HEAD@{0}")
