@@ -36,19 +36,19 @@ exists (select 1 from labels l where l.task = t.id and l.label in (select value 
 -- not_labels --
 not exists (select 1 from labels l where l.task = t.id and l.label in (select value from json_each(:not_labels)))
 -- label_glob --
-exists (select 1 from labels l where l.task = t.id and globbed(l.label, :label_glob))
+exists (select 1 from labels l where l.task = t.id and matches_label_glob(l.label, :label_glob))
 -- label_regex --
-exists (select 1 from labels l where l.task = t.id and searched(l.label, :label_regex))
+exists (select 1 from labels l where l.task = t.id and matches_label_regex(l.label, :label_regex))
 -- unlabelled --
 not exists (select 1 from labels l where l.task = t.id)
 -- text --
-(instr(folded(t.title), folded(:text)) or instr(folded(t.description), folded(:text)) or instr(folded(t.id), folded(:text)))
+(instr(fold_text(t.title), fold_text(:text)) or instr(fold_text(t.description), fold_text(:text)) or instr(fold_text(t.id), fold_text(:text)))
 -- title_has --
-instr(folded(t.title), folded(:title_has)) > 0
+instr(fold_text(t.title), fold_text(:title_has)) > 0
 -- description_has --
-instr(folded(t.description), folded(:description_has)) > 0
+instr(fold_text(t.description), fold_text(:description_has)) > 0
 -- notes_has --
-instr(folded(t.notes), folded(:notes_has)) > 0
+instr(fold_text(t.notes), fold_text(:notes_has)) > 0
 -- undescribed --
 t.description = ''
 -- spec --
