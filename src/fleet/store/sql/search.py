@@ -63,6 +63,8 @@ class SqlSearch:
         for name, wanted in where.as_dict().items():
             if wanted is None:
                 continue
+            if name == "statuses" and len(wanted) == 1:  # an index is in order only for one status
+                name, wanted = "status", wanted[0]
             sql = filters[name]
             terms.append(f"and not ({sql})" if wanted is False else f"and ({sql})")
             if ":" + name in sql:

@@ -6,6 +6,8 @@ instr(substr(t.id, instr(t.id, '-') + 1), :id_has) > 0
 t.id > :id_after
 -- statuses --
 t.status in (select value from json_each(:statuses))
+-- status --
+t.status = :status
 -- not_statuses --
 t.status not in (select value from json_each(:not_statuses))
 -- unfinished --
@@ -42,7 +44,8 @@ exists (select 1 from labels l where l.task = t.id and matches_label_regex(l.lab
 -- unlabelled --
 not exists (select 1 from labels l where l.task = t.id)
 -- text --
-(instr(fold_text(t.title), fold_text(:text)) or instr(fold_text(t.description), fold_text(:text)) or instr(fold_text(t.id), fold_text(:text)))
+(instr(fold_text(t.title), fold_text(:text)) or instr(fold_text(t.description), fold_text(:text))
+    or instr(fold_text(t.id), fold_text(:text)))
 -- title_has --
 instr(fold_text(t.title), fold_text(:title_has)) > 0
 -- description_has --
