@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from repositories import make_repository, run_git
+from repositories import commit, make_repository, run_git
 from supervised import wait_for
 from terminals import Terminals, home
 
@@ -97,6 +97,15 @@ def test_task_is_blocked_and_not_verified_when_its_session_fails(home: Terminals
     assert found["status"] == "blocked" and "exit code 3" in found["reason"]
     run = run_of(home, row["id"])
     assert (run["ending"], run["exit_status"], run["verify"]) == ("failed", 3, None)
+
+
+def test_killed_agent_shows_the_size_of_its_work_when_it_committed_last(home: Terminals) -> None:
+    create(home)
+    home.wait_alive("work")
+    commit(Path(home.listed()["work"]["worktree"]), "late.txt", "one\ntwo\nthree\n")
+    home.fleet.ok("kill", "work", "--yes")
+    diff = home.listed("--all")["work"]["diff"]
+    assert diff["files"] == 2 and diff["added"] > 3, "its own file and the last commit"
 
 
 def test_lost_session_blocks_its_task_until_retry(home: Terminals) -> None:

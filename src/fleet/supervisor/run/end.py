@@ -63,6 +63,7 @@ async def collect_evidence(
         alarm = end.alarm
         by_hand = alarm is not None and alarm.ending in (Ending.CANCELLED, Ending.RELEASED)
         if by_hand and not live.workspace.is_mirrored and not is_cut_short(alarm):
+            await _note_size(live, Work(live.folder.home, live.workspace))
             return found.replace(tree=TreeEvidence(kind=WORKTREE))
         refuse_gone(live.workspace.common)
         return await _of_worktree(context, live, end.task, outcome, found)
@@ -127,6 +128,13 @@ async def _of_worktree(context: Context, live: Live, task: Task, outcome: Outcom
     found, size = await asyncio.to_thread(_measured, live, work, task, found, left)
     live.run = live.run.replace(diff_files=size.files, diff_added=size.added, diff_removed=size.removed)
     return found if found.tree.tip else found.replace(missing=f"its branch {live.workspace.branch} is gone")
+
+
+async def _note_size(live: Live, work: Work) -> None:
+    """Record the size of what a stopped agent left, for `list`. The last sample may be older than its last commit."""
+    with contextlib.suppress(FleetError, OSError):
+        size = await asyncio.to_thread(work.size)
+        live.run = live.run.replace(diff_files=size.files, diff_added=size.added, diff_removed=size.removed)
 
 
 async def note_changed_files(context: Context, task: Task, live: Live) -> None:
