@@ -57,9 +57,16 @@ def tasks(watch: bool, limit: int, wide: bool, as_json: bool) -> None:
 def _print(rows: list[RunningAgent], *, wide: bool) -> None:
     """Print the table of these tasks. A narrow screen omits some columns."""
     if rows:
-        below = ["its processes are gone: the next supervisor ends this run" if row.is_lost else "" for row in rows]
+        below = list(map(_below, rows))
         cut, drop = ("Cwd", "Title"), () if wide else DROP
         tables.show(HEADS, list(map(_cells, rows)), right=NUMBERS, cut=cut, drop=drop, below=below)
+
+
+def _below(row: RunningAgent) -> str:
+    if row.is_lost:
+        return "its processes are gone: the next supervisor ends this run"
+    words = tables.planned_stop(row.run, row.now) if row.run else ""
+    return f"silent: {words}" if words else ""
 
 
 def _cells(row: RunningAgent) -> tuple[str | StyledText, ...]:

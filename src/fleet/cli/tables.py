@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from fleet.cli import lazy_click as click
 from fleet.cli.text import clean
-from fleet.core.run import COMPUTED, UNKNOWN
+from fleet.core.run import COMPUTED, UNKNOWN, Ending, Run
 
 GAP = "  "
 INDENT = "    "  # of a line below a row
@@ -178,6 +178,15 @@ def duration(seconds: float | None) -> str:
     if whole < 86_400:
         return f"{whole // 3600}h{whole % 3600 // 60:02}m"
     return f"{whole // 86_400}d{whole % 86_400 // 3600:02}h"
+
+
+def planned_stop(run: Run, now: datetime) -> str:
+    """Return when the silent agent of a run will be stopped. Return "" if that is unknown or not planned."""
+    if run.planned_stop is None:
+        return ""
+    at, ending = run.planned_stop
+    words = "" if ending == Ending.TIMED_OUT else " unless it works"
+    return f"stopped in {duration(max(0.0, (at - now).total_seconds()))}{words}"
 
 
 def count(number: int | None) -> str:

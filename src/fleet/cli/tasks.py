@@ -17,7 +17,7 @@ from fleet.cli.bd.session import write_json
 from fleet.cli.bd.show import details
 from fleet.cli.options import with_limit
 from fleet.cli.questions import told
-from fleet.cli.tables import cost, explained
+from fleet.cli.tables import cost, explained, planned_stop
 from fleet.cli.text import block, clean
 from fleet.core.filter import READY
 from fleet.core.host import join_requirements, parse_requirements, without_pin
@@ -64,6 +64,7 @@ def show(task_id: str, as_json: bool) -> int:
         runs, space = fleet.store.runs.of_task(key), fleet.store.workspaces.get(key)
         usd, basis = total_cost(runs)
         waits = asked_by(fleet, key)
+        silent = planned_stop(runs[-1], fleet.store.now()) if runs else ""
         tree = space.path if space is not None and not space.is_gone else ""
         requires = (
             join_requirements(in_names(fleet, parse_requirements(task.requires) or (task.requires,)))
@@ -74,6 +75,7 @@ def show(task_id: str, as_json: bool) -> int:
             more = {
                 "worktree": tree,
                 "account": runs[-1].account if runs else "",
+                "runs": len(runs),
                 "waits_for": [w.view() for w in waits],
             }
             write_json([as_fleets(fleet, task) | {name: value for name, value in more.items() if value}])
@@ -84,6 +86,8 @@ def show(task_id: str, as_json: bool) -> int:
         ("id", task.id),
         ("title", clean(task.title)),
         ("status", _status(task)),
+        ("silent", silent),
+        ("runs", len(runs)),
         ("branch", clean(task.branch)),
         ("cwd", clean(task.cwd) or "none: a separate empty folder"),
         ("worktree", clean(tree)),

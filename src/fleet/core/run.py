@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from fleet.core.jsontext import decode
 from fleet.core.record import Record
@@ -10,7 +10,6 @@ from fleet.core.record import Record
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import datetime
     from typing import Any
 
 
@@ -56,6 +55,9 @@ class Outcome(Record):
 #: What the cost of a run is based on. A computed cost also names its prices: the date of fleet's table, or "settings".
 REPORTED, COMPUTED, UNKNOWN = "reported", "computed", "unknown"
 
+
+#: The note about when a silent agent will be stopped: that time, the ending, and when this was noted.
+STOP_NOTE = "stop"
 
 #: Coders round the time at which a window resets.
 RESET_SLACK = timedelta(minutes=5)
@@ -126,6 +128,16 @@ class Run(Record):
         """Return the folded facts without their own field; see `engine.fold`."""
         found: dict[str, Any] = decode(self.folded)
         return found
+
+    @property
+    def planned_stop(self) -> tuple[datetime, str] | None:
+        """Return when its silent agent will be stopped, and the ending. Return None if the agent is not silent."""
+        if not self.is_live or STOP_NOTE not in self.notes:
+            return None
+        at, ending, noted_at = self.notes[STOP_NOTE]
+        if self.last_event_at is not None and self.last_event_at > datetime.fromisoformat(noted_at):
+            return None
+        return datetime.fromisoformat(at), ending
 
     @property
     def context_is_estimated(self) -> bool:

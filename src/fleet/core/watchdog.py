@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 #: Number of checks during a silence before it counts, because CPU use and transcript must be polled.
 LOOKS = 10
 MOST_OVERFLOWS = 2
+#: After this silence, or the first of these checks, people are shown when the agent will be stopped.
+NOTEWORTHY_SECONDS = 60.0
 
 
 class Facts(Record):
@@ -72,6 +74,17 @@ def check(facts: Facts, limits: Watchdog, now: datetime) -> Outcome | None:
     else:
         alarms = [*_over_budget(facts, limits), *_overdue(facts, limits, now), *_context_full(facts, limits)]
     return alarms[0] if alarms else None
+
+
+def first_deadline(facts: Facts, limits: Watchdog) -> Deadline | None:
+    """Return when the agent will be stopped if nothing is seen of it until then. Return None if it will not."""
+    return min(_deadlines(facts, limits), key=lambda deadline: deadline.at, default=None)
+
+
+def is_noteworthy(facts: Facts, limits: Watchdog, now: datetime) -> bool:
+    """Return True if the agent has been silent for so long that people should know when it will be stopped."""
+    least = min(NOTEWORTHY_SECONDS, limits.silence_seconds / LOOKS or NOTEWORTHY_SECONDS)
+    return (now - (facts.last_output_at or facts.started_at)).total_seconds() >= least
 
 
 def next_check(facts: Facts, limits: Watchdog, now: datetime) -> float:

@@ -75,6 +75,7 @@ class RunningAgent(NamedTuple):
 
     def view(self) -> dict[str, Any]:
         task, run, spent = self.task, self.run, self.spent
+        stop = run.planned_stop if run else None
         return {
             "id": task.id,
             "title": task.title,
@@ -90,6 +91,7 @@ class RunningAgent(NamedTuple):
             "started_at": self.started_at.isoformat(timespec="seconds") if self.started_at else None,
             "elapsed_seconds": _rounded(self.elapsed_seconds),
             "idle_seconds": _rounded(self.idle_seconds),
+            "stops_at": stop[0].isoformat(timespec="seconds") if stop else None,
             "context_percent": _rounded(self.context_percent),
             "context_estimated": run.context_is_estimated if run else False,
             "events": run.events if run else 0,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from fleet.coders.base import BUSY, READY, STDIN
@@ -14,7 +15,7 @@ from fleet.core.errors import FleetError
 from fleet.core.event import Kind
 from fleet.core.jsontext import encode
 from fleet.core.result_schema import HANDED_IN, is_handed_on
-from fleet.core.run import BY_TOOL, UNKNOWN, Ending, Outcome, Quota
+from fleet.core.run import BY_TOOL, STOP_NOTE, UNKNOWN, Ending, Outcome, Quota
 from fleet.proof.scope.bounds import bounds_of
 from fleet.settings import window_for
 from fleet.settings.limits import watchdog_for
@@ -83,6 +84,8 @@ COMPLAINT_SECONDS = 10.0
 PROMPT_SECONDS = 0.1
 #: Characters per token, for coders that do not report how full their context is.
 CHARACTERS_OF_A_TOKEN = 4
+#: Smaller changes of the time when an agent will be stopped are not noted.
+DEADLINE_SLACK = timedelta(seconds=5)
 #: Events about an agent's tools.
 OF_TOOLS = (Kind.TOOL_USE, Kind.TOOL_RESULT, Kind.DENIED)
 #: Setting: stop an agent that leaves its bounds. Otherwise this is only noted.
@@ -286,6 +289,7 @@ class Live:
         else:
             active.cancel()
             await self._look_at_cpu()
+            self._note_deadline()
         often = SESSION_SECONDS if self.interactive else TRANSCRIPT_SECONDS
         if (self._context.steady() - self._transcript_at).total_seconds() >= often:
             self.look_at_transcript()
@@ -313,6 +317,19 @@ class Live:
             used = await asyncio.wait_for(self.agent.cpu_seconds(), 5)
             if self._signs.used_cpu(used, self._context.steady()):
                 self._sampler.has_news()
+
+    def _note_deadline(self) -> None:
+        """Note for people when this silent agent will be stopped."""
+        facts, now = self._facts(), self._context.steady()
+        deadline = watchdog.first_deadline(facts, self._limits)
+        if deadline is None or not watchdog.is_noteworthy(facts, self._limits, now):
+            return
+        here = self._context.now()
+        at, known = here + (deadline.at - now), self.run.planned_stop
+        if known is None or abs(at - known[0]) > DEADLINE_SLACK:
+            note = [at.isoformat(), deadline.ending, here.isoformat()]
+            self.run = self.run.replace(folded=encode(self.run.notes | {STOP_NOTE: note}))
+            self.dirty = True
 
     def _take(self, lines: list[OutputLine]) -> None:
         self._fold([event for line in lines for event in self.coder.parse(line.text)])
