@@ -43,6 +43,7 @@ OPEN_PARTS = ("git",)
 # Files whose functions may import, with the reason. Everywhere else, imports stand at the top.
 LOCAL_IMPORTS = {
     "fleet/__main__.py": "`fleet bd` and a supervisor in the background must not pay for click",
+    "fleet/agents/shim_link.py": "asyncio, which commands that ask shims once do not need",
     "fleet/assembly.py": "a product is imported when it is opened",
     "fleet/*/__init__.py": "registries import a product when it is asked for",
     "fleet/core/errors.py": "difflib, to help with a typing error",

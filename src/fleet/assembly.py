@@ -15,7 +15,7 @@ from fleet.supervisor.lock import holder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from contextlib import AbstractContextManager
     from types import TracebackType
     from typing import Self
@@ -318,6 +318,13 @@ def terminal_screen(socket: str, session: str, lines: int) -> str:
     from fleet.agents.tmux_command import capture
 
     return capture(socket, session, lines)
+
+
+def cpu_shares(folders: Collection[str]) -> dict[str, float]:
+    """Return how many cores the agents in these run folders use now. Those that do not answer at once are absent."""
+    from fleet.agents.shim_link import cpu_shares as ask_shims
+
+    return ask_shims(folders)
 
 
 def open_pane(socket: str, session: str) -> Pane | None:

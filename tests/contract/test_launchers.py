@@ -11,6 +11,7 @@ import pytest
 
 from fleet.agents.base import Launcher, LaunchSpec
 from fleet.agents.headless import NAMESPACE, WEAK, HeadlessLauncher, namespace_command
+from fleet.agents.shim_link import cpu_shares
 from fleet.agents.tmux import TmuxLauncher
 from fleet.agents.tmux_command import has_tmux
 from fleet.core.errors import FleetError
@@ -182,6 +183,15 @@ async def test_cpu_work_of_a_silent_tree_is_measured(launcher: Launcher, folder:
     assert ended is not None and ended.cpu_seconds >= spent - 0.05 and ended.peak_rss_kb > 1000
     assert await agent.cpu_seconds() == ended.cpu_seconds
     assert await agent.usage() == (ended.cpu_seconds, None)
+
+
+@asynchronous
+async def test_share_of_cpu_is_measured_when_a_command_asks(launcher: Launcher, folder: str) -> None:
+    agent = await launcher.start(folder, scripted("busy", 1000))
+    await until(lambda: cpu_shares([folder, f"{folder}-gone"]).get(folder, 0.0) > 0)
+    await agent.kill_tree()
+    await soon(agent.ended())
+    assert cpu_shares([folder]) == {}
 
 
 @asynchronous

@@ -1,5 +1,8 @@
 """`fleet logs`, `logs -f`, `attach` without a terminal, and `list -w`: what a person sees while agents work."""
 
+import os
+import re
+import signal
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -109,6 +112,22 @@ def test_line_typed_to_a_headless_agent_is_a_prompt(home: Terminals, way: str) -
         assert screen.end() == 130
     (message,) = home.rows("select text from messages where task = ?", task)
     assert message["text"] == "use blue"
+
+
+def test_list_measures_cpu_when_no_supervisor_takes_samples(home: Terminals) -> None:
+    home.told("create", "work", "--headless", "--prompt", "work\ndemo: hang=middle", "--no-wait")
+    wait_for(lambda: home.listed()["work"]["status"] == "working", "its first step", home.describe)
+    os.kill(home.status()["pid"], signal.SIGKILL)
+    wait_for(lambda: home.listed()["work"]["cpu_percent"] is not None, "an answer of its shim", home.describe)
+    home.fleet.ok("run", "start")
+
+
+def test_silent_agent_shows_when_the_watchdog_stops_it(home: Terminals) -> None:
+    home.set("watchdog.silence_seconds=60")
+    task = home.told("create", "work", "--headless", "--prompt", "work\ndemo: hang=middle")["task"]
+    wait_for(lambda: home.told("tasks")[0]["stops_at"], "the supervisor's next look", home.describe)
+    assert re.search(r"silent: stopped in \d+s unless it works", home.fleet.ok("tasks"))
+    assert re.search(r"silent: +stopped in \d+s unless it works", home.fleet.ok("show", task))
 
 
 @pytest.mark.parametrize("command", ["list", "tasks"])

@@ -1,6 +1,5 @@
 """Access to a run's folder: its exit record, and the connection to its shim's control socket."""
 
-import asyncio
 import contextlib
 import json
 import os
@@ -11,11 +10,14 @@ import tempfile
 import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fleet.agents.lock import is_locked
 from fleet.core.errors import FleetError
 from fleet.core.outcome import Exit
+
+if TYPE_CHECKING:
+    import asyncio
 
 VERSION = 1
 #: A shim sends its greeting in milliseconds, but a machine may be very busy.
@@ -27,8 +29,8 @@ LONGEST_NAME = 100
 class ShimConnection(NamedTuple):
     """A connection, and the state from the shim's greeting."""
 
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
+    reader: "asyncio.StreamReader"
+    writer: "asyncio.StreamWriter"
     state: dict[str, Any]
 
     @property
@@ -62,6 +64,8 @@ async def connect(folder: str, sock: socket.socket) -> ShimConnection | None:
 
     Raises FleetError if the shim has another protocol version.
     """
+    import asyncio
+
     sock.setblocking(False)
     try:
         with short_name(folder) as name:
@@ -127,6 +131,10 @@ def short_name(folder: str) -> Iterator[str]:
 
 #: Maximum time for all answers together, and minimum time for each.
 ANSWER_SECONDS, LEAST_SECONDS = 2.0, 0.05
+#: The same for the CPU use of all agents that a command lists.
+SHARES_SECONDS = 0.1
+#: More cores than any machine has. An agent could answer in place of its shim.
+MOST_CORES = 10_000
 #: More bytes than a shim ever sends before its answer.
 LONGEST_TALK = 4 * 1024 * 1024
 
@@ -136,15 +144,36 @@ def freeze_all(folders: Collection[str]) -> set[str]:
 
     Return the folders whose shim confirmed it, and those without a live agent.
     """
-    give_up = time.monotonic() + ANSWER_SECONDS
+    answers = _answers("freeze", folders, ANSWER_SECONDS, LEAST_SECONDS)
+    done = {folder for folder, answer in answers.items() if "ok" in answer and not answer.get("moving")}
+    return done | {folder for folder in folders if folder not in done and not _lives(folder)}
+
+
+def cpu_shares(folders: Collection[str]) -> dict[str, float]:
+    """Return how many cores the agents in these folders use now. Those that do not answer at once are absent."""
+    answers = _answers("cpu", folders, SHARES_SECONDS, 0.0)
+    shares = {folder: answer.get("share") for folder, answer in answers.items()}  # older shims report none
+    return {
+        folder: float(share)
+        for folder, share in shares.items()
+        if isinstance(share, int | float) and 0 <= share <= MOST_CORES
+    }
+
+
+def _answers(what: str, folders: Collection[str], seconds: float, least: float) -> dict[str, dict[str, Any]]:
+    """Ask all shims in these folders the same. Return the answers that come in time, by folder."""
+    give_up = time.monotonic() + seconds
+    found = {}
     with contextlib.ExitStack() as closing:
         calls = []
         for folder in folders:  # all requests are sent before the first wait
             with contextlib.suppress(OSError):
                 calls.append(closing.enter_context(ShimCall(folder)))
-                calls[-1].ask("freeze")
-        done = {call.folder for call in calls if call.is_done(give_up)}
-    return done | {folder for folder in folders if folder not in done and not _lives(folder)}
+                calls[-1].ask(what)
+        for call in calls:
+            with contextlib.suppress(OSError, ValueError, RecursionError):
+                found[call.folder] = call.answer(give_up, least)
+    return found
 
 
 def pid_of(folder: str) -> int | None:
@@ -185,15 +214,8 @@ class ShimCall:
         """Send a request. Each connection is used for one."""
         self._link.sendall(json.dumps({"id": 1, "do": what, **values}).encode() + b"\n")
 
-    def is_done(self, give_up: float) -> bool:
-        """Return True if the shim confirms the freeze before `give_up`."""
-        try:
-            answer = self._answer(give_up)
-        except (OSError, ValueError):
-            return False
-        return "ok" in answer and not answer.get("moving")
-
-    def _answer(self, give_up: float) -> dict[str, Any]:
+    def answer(self, give_up: float, least: float = LEAST_SECONDS) -> dict[str, Any]:
+        """Return the answer. Wait until `give_up`, and at least `least` seconds for each part. Raises ValueError."""
         while True:
             line, found, rest = self._heard.partition(b"\n")
             if found:
@@ -204,7 +226,7 @@ class ShimCall:
                 continue
             if len(self._heard) > LONGEST_TALK:
                 raise ValueError("its answer is too long")
-            self._link.settimeout(max(LEAST_SECONDS, give_up - time.monotonic()))
+            self._link.settimeout(max(least, give_up - time.monotonic()))
             data = self._link.recv(65_536)
             if not data:
                 raise OSError("it closed the connection")

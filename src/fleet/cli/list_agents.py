@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from itertools import groupby
 
-from fleet.actions.worktrees.rows import AgentRow, rows
+from fleet.actions.worktrees.rows import AgentRow, rows, with_cpu
 from fleet.actions.worktrees.strays import strays_unwatched
 from fleet.assembly import open_fleet
 from fleet.cli import lazy_click as click
@@ -66,7 +66,8 @@ def list_agents(
                 click.echo(clean(line), err=True)
         with tables.live_view(watch and not form["as_json"]) as begin_frame:
             while True:
-                found, unlisted = rows(fleet, scope, names, everything=everything), strays_unwatched(fleet)
+                found = with_cpu(fleet, rows(fleet, scope, names, everything=everything))
+                unlisted = strays_unwatched(fleet)
                 begin_frame()
                 _print(found, compact=watch, projects=all_projects, **form)
                 for line in [] if repair else unlisted:  # a repair has reported them

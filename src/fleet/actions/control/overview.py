@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions.control.attention import AttentionKind, look, rank_items
 from fleet.actions.control.outlook import outlook
+from fleet.actions.worktrees.rows import with_cpu
 from fleet.core.errors import BadInput, FleetError
 from fleet.core.finding import Finding
 from fleet.core.jsontext import decode, encode
@@ -89,7 +90,7 @@ def overview(fleet: Fleet, scope: NameScope, *, midnight: datetime) -> Overview:
         for key in each.tasks
     }
     rows = seen.rows.values()
-    working = [row for row in rows if _works(row) and row.task.id not in shown]
+    working = with_cpu(fleet, [row for row in rows if _works(row) and row.task.id not in shown])
     done = [seen.rows[key] for key in seen.recent if key in seen.rows]
     live = [row for row in rows if row.is_live and not row.is_lost]
     return Overview(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleet.actions.tasks.names import find_tasks
 from fleet.agents.lock import is_locked
+from fleet.assembly import cpu_shares
 from fleet.core.filter import Filter
 from fleet.core.run import Delivery, spent_by
 from fleet.core.task import MERGED, WORKTREE
@@ -165,6 +166,18 @@ def rows_of(
         space, total = spaces.get(task.id), spent.get(task.id)
         made.append(AgentRow(task, run, space, task.id in asked, now, collides, prompt, task.id in lost, total))
     return made
+
+
+def with_cpu(fleet: Fleet, found: Sequence[AgentRow]) -> list[AgentRow]:
+    """Return the rows with what their live agents use now. An agent that does not answer at once keeps its sample."""
+    live = [row.run for row in found if row.run is not None and row.is_live and not row.is_lost]
+    folders = {run.id: fleet.home.run(run.task_id, run.number) for run in live if run.home in ("", fleet.home.root)}
+    shares = cpu_shares(list(folders.values())) if folders else {}
+    measured = {key: round(100 * shares[folder], 1) for key, folder in folders.items() if folder in shares}
+    return [
+        row._replace(run=row.run.replace(cpu_pct=measured[row.run.id])) if row.run and row.run.id in measured else row
+        for row in found
+    ]
 
 
 def totals_of(fleet: Fleet, last: Iterable[Run]) -> dict[str, Spent]:

@@ -28,6 +28,8 @@ UNKILLABLE_SECONDS, DRAIN_SECONDS, RECORD_SECONDS = 5.0, 1.0, 60.0
 HANGUP_SECONDS = 2.0
 #: How often the processes of a tree with a process limit are counted.
 COUNT_SECONDS = 0.25
+#: Minimum time over which a share of a core is measured: CPU time is counted in hundredths of a second.
+SHARE_SECONDS = 1.0
 
 
 class Shim:
@@ -48,6 +50,8 @@ class Shim:
         self._status: int | None = None  # as returned by wait()
         self._error = ""
         self._cpu, self._peak = 0.0, 0
+        # Two moments, each with the CPU seconds until then. Shares are measured from the earlier one.
+        self._marks = ((self._began, 0.0), (self._began, 0.0))
         # A tree that has not ended by then is killed.
         self._kill_at: float | None = self._began + spec["seconds"] if spec.get("seconds") else None
         self._count_at = time.monotonic() if apart and apart.most else None
@@ -250,7 +254,12 @@ class Shim:
 
     def _used(self, _: "dict[str, Any]") -> "dict[str, Any]":
         seconds, kib = self._tree.used()
-        return {"cpu": round(seconds, 3), "rss": kib}
+        now = time.monotonic()
+        if now - self._marks[1][0] >= SHARE_SECONDS:
+            self._marks = (self._marks[1], (now, seconds))
+        since, before = self._marks[0]
+        share = max(0.0, seconds - before) / max(now - since, 0.01)
+        return {"cpu": round(seconds, 3), "rss": kib, "share": round(share, 3)}
 
     _ACTIONS: "dict[object, Callable[[Shim, dict[str, Any]], dict[str, Any] | None]]" = {  # noqa: RUF012
         "state": _state,
