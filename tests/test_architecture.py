@@ -239,6 +239,21 @@ def test_every_module_has_a_docstring() -> None:
     check_every_module(lambda module: not ast.get_docstring(module.tree), "no docstring")
 
 
+def test_docstring_of_each_package_lists_its_files() -> None:
+    def differs(module: Module) -> list[str]:
+        folder = (SRC / module.path).parent
+        if not module.path.endswith("/__init__.py"):
+            return []
+        files = {file.stem for file in folder.glob("*.py")} - {"__init__"}
+        files |= {f"{file.parent.name}/" for file in folder.glob("*/__init__.py")}
+        listed = (ast.get_docstring(module.tree) or "").rpartition("\n\n")[2]
+        lines = [line.partition(" ") for line in listed.split("\n")]
+        wide = [name for name, _, words in lines if not 0 < len(words.strip()) <= 70]
+        return sorted(files ^ {name for name, _, _ in lines}) + wide
+
+    check_every_module(differs, "not a file of the package, not in its list, or no line of 70 characters for it")
+
+
 def test_texts_use_plain_words() -> None:
     root = SRC.parent
     globs = ("*.md", "docs/**/*.md", "src/**/*.py", "src/**/*.md", "src/**/*.toml", "tools/*.py", "deploy/**/*.*")

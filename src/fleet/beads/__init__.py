@@ -1,14 +1,14 @@
 """Beads as the queue: bd holds the tasks, and the home's SQLite file holds a copy with the claims.
 
-Imports core and store. Only assembly and actions import it.
+Imports core, files and store. Used by assembly, actions and `fleet bd`.
 
-connection  the connection to the home's SQLite file if bd holds the tasks
-fill        filling bd with exactly the tasks of the home's file, for a queue that moves into bd
-folder      the `.beads` folder
-format      tasks, edges and comments in bd's JSON
-mirror      synchronization of the home's SQLite file with bd, in both directions
-program     the program `bd`
-pull        updating fleet's copy of the tasks from bd's export
-push        the bd calls that apply fleet's writes
-store       the store for tasks in beads
+connection  the home's SQLite file if bd holds the tasks
+fill        fill bd with the tasks of the home, when a queue moves into bd
+folder      create, lock and watch the `.beads` folder
+format      convert tasks to and from bd's JSON
+mirror      keep the home's SQLite file and bd equal
+program     find and call the program `bd`
+pull        update fleet's copy from bd's export
+push        apply fleet's writes by calls of bd
+store       the store if bd holds the tasks
 """

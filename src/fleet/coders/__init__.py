@@ -1,20 +1,20 @@
 """Coders: one adapter for each agent product, and what all of them share.
 
-Imports core and settings only. Used through `base`; the registry imports a product when a task names it.
+Imports core, settings and files. Used through `base`; the registry imports a product when a task names it.
 
-agy            Antigravity's `agy`, which prints plain text and exits without reporting a result
-base           the Coder port
-command        output of a described coder
-copilot        GitHub's `copilot`, as of 1.0.102
-dialogs        answers to the questions that coders ask before the first work, written into their own files
+agy            Antigravity's `agy`
+base           the port `Coder`
+command        read the output of a coder that settings describe
+copilot        GitHub Copilot CLI
+dialogs        answer a coder's first questions in its own files
 gemini         Gemini CLI
 opencode       OpenCode
-pi             Pi's `pi --mode json`, as of 0.73
+pi             Pi
 prompt         the prompt that every coder gets
 qwen           Qwen Code
-refusals       parsing the end of a limit from a coder's message, because coders report it only in prose
-said           tolerant reading of a program's output
-screen_dialog  the dialog on a coder's screen
+refusals       read from a message when a limit ends
+said           read malformed output as empty values
+screen_dialog  read the dialog on a coder's screen
 claude/        Claude Code
 codex/         Codex
 demo/          the demo coder

@@ -2,40 +2,40 @@
 
 Imports nothing else of fleet. Used everywhere.
 
-accounts       the choice of accounts for runs, and the effect of limits on accounts
-admission      how many agents of each kind may start now
-bd_limits      limits of bd
-branch         branch names
-budget         budgets
-checks         checks of a task's fields
-clock          instants
-dependency     dependencies between tasks
+accounts       choose accounts, and park them at limits
+admission      decide how many agents may start now
+bd_limits      sizes that bd can store
+branch         allowed branch names, and the names of a batch
+budget         limits on what runs may spend
+checks         check a task's fields
+clock          times in the program and in the database
+dependency     dependencies between tasks, and which of them block
 errors         the errors that callers can meet
-event          events
-filter         filters for tasks
-finding        findings
+event          what an agent said or did, for any coder
+filter         conditions that select tasks
+finding        judge the evidence about a run
 globs          globs for paths in a repository
-health         health checks, each with its remedy
-host           checks of the requirements of tasks
-ids            identifiers
-jsontext       JSON text, written without the json module, whose import takes a third of a `bd` call
-matching       conditions of `core.filter` that Python evaluates, because databases differ in letters, patterns and nu
-outcome        the outcome of a run, derived from observations, because exit codes and an agent's words are not enough
-patch          changes to a task, given in parts and applied in one step
-policy         the policy for tasks after a run
-quoting        foreign text, quoted for a prompt, for one line of a screen, or for a sentence
-receipt        receipts
-record         frozen records, like dataclasses but without that import, which takes longer than starting Python
-redaction      removal of secrets from text before it is stored
-relocation     relocation of a home to another path or host id
+health         results of health checks, with remedies
+host           check if a host fits a task
+ids            task ids, unique ids and digests
+jsontext       write JSON without the json module
+matching       evaluate a filter's conditions in Python
+outcome        decide how a run ended
+patch          changes to a task, applied in one step
+policy         decide where a task goes after a run
+quoting        quote foreign text for prompts, screens and sentences
+receipt        observations of a run, hashed and chained
+record         frozen records that are quick to import
+redaction      remove secrets from text
+relocation     update records of a home that was moved
 result_schema  the schema of what an agent hands in
-rules          rules for one task's work, as given when the task was created
-run            runs
-task           tasks
-task_status    the status of a task, derived from its records
-verification   verifications
-watchdog       when an agent must be stopped
-when           instants as people write them
-workflow       workflows
-workspace      workspaces
+rules          rules for one task's work
+run            runs, messages, questions and accounts
+task           tasks and the rules of their status
+task_status    derive what to show of a task: phase, result, reason
+verification   requests to verify a commit, and results
+watchdog       decide when an agent must be stopped
+when           parse times that people write
+workflow       plans and records of workflows
+workspace      the worktree of a task
 """

@@ -1,30 +1,30 @@
 """Git: repositories, worktrees, saved work, merging and trust.
 
-Imports core, settings and files. Used by the supervisor, proof, hosts and actions.
+Imports core, home and files. Used by everything above.
 
-branches             branches, and the commits that names refer to, through fleet's view of the repository
-bundles              branches and fleet's refs in one git bundle for a backup, and restoring them without replacing an
-clean_checkout       clean checkouts of a commit, for commands that fleet runs
-commits              commits without a worktree
-copied_files         copying files into a worktree that git does not put there
+branches             find branches and the commits that names mean
+bundles              branches and fleet's refs in one file of a backup
+clean_checkout       check out a commit for a command that fleet runs
+commits              create commits without a worktree
+copied_files         copy credentials and ignored files into a worktree
 diffs                differences between two commits or trees
-ignored_files        ignored files of a checkout that exist nowhere else, such as a database or an `.env`, without wha
-mirror               repositories of other hosts
-name_readers         long-lived `git cat-file --batch-check` processes, one for each repository, which resolve names
-nested_repositories  repositories inside a worktree, including submodules
-process              calls of git, with argument lists only, a clean environment, and no hook, filter or setting of an
-remote               remotes of a repository
-repository           the user's repositories
-send                 pushing results to a remote
-sharing              sharing the result of a call among threads
-trust                the parts of a repository that could make git run programs, read as data, so that changes can be
-untrusted_folders    folders where agents can write
-view                 fleet's view of a repository
+ignored_files        find ignored files that exist nowhere else
+mirror               mirrors of repositories of other hosts
+name_readers         keep a git process that resolves names
+nested_repositories  preserve repositories inside a worktree
+process              call git without hooks, filters or an agent's settings
+remote               check addresses of remotes, and run git against them
+repository           find a user's repository, and lock it for writes
+send                 push results to a remote
+sharing              share the result of a call among threads
+trust                find what a repository could make git run
+untrusted_folders    walk and delete folders where agents can write
+view                 read and write a repository with fleet's settings only
 work_done            the work on a branch since its base
-worktree             creating and removing worktrees
-worktree_index       Git's list of a worktree's files, and the worktree's own index read as data
-worktree_place       an agent's worktree and its git folder, read as data because the agent could write all of it
-worktree_records     Git's records about worktrees, read as data
-merge/               merging without a worktree
-save/                saving
+worktree             create and remove worktrees
+worktree_index       read the index of a worktree as data
+worktree_place       read a worktree's git folder as data
+worktree_records     read git's records about worktrees as data
+merge/               merge branches without a worktree
+save/                save uncommitted work before a worktree is removed
 """

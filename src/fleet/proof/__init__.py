@@ -1,14 +1,14 @@
 """Proof of work: evidence about a run, its receipt, verification, and scope.
 
-Imports core, settings, store, git and agents. Used by the supervisor and actions.
+Imports everything below, and the supervisor's commands. Used by the supervisor, hosts and actions.
 
-baseline             what was started, and the state before, kept with the run from its start for its receipt (E1)
-branch_verification  verification of what a run left on its branch, if a verify command is set (E7 and E8)
-claims               an agent's claims compared with the evidence (E6)
-evidence             everything known about an ended run, as evidence for its finding and as parts of its receipt
-receipt              the receipt of a run
-stream               what an agent's stream showed, from its recorded events (E2)
-tree                 the changes of files as git shows them, read through fleet's view, never with an agent's hooks or
-scope/               scope
-verify/              verification
+baseline             record the state before a run (evidence E1)
+branch_verification  verify what a run left on its branch (E7, E8)
+claims               compare an agent's claims with the evidence (E6)
+evidence             gather the evidence about a run that has ended
+receipt              write the receipt of a run
+stream               what the agent's stream showed (E2)
+tree                 what changed in git (E5)
+scope/               find writes outside of the workspace
+verify/              run the verify command at a commit
 """

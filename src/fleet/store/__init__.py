@@ -1,12 +1,12 @@
 """The store: a port for each noun, and the databases that implement them.
 
-Imports core and settings. Used through `base`; only assembly imports a database.
+Imports core and files. Used through `base`; only assembly imports a database.
 
-base            the store
-named_sql       SQL in .sql files, divided into blocks that begin with a line `-- name --`
-sql_connection  what the store's ports need from a database of any kind
-transfer        copying all rows of one database to another
-postgres/       the store that hosts share
-sql/            ports of `fleet.store.base.Store`
-sqlite/         the embedded store
+base            the store, and the port of each noun
+named_sql       read statements from .sql files
+sql_connection  what the ports need from any database
+transfer        copy all rows to another database
+postgres/       PostgreSQL, for hosts that share a queue
+sql/            the ports, for any SQL database
+sqlite/         SQLite, for one host
 """

@@ -1,33 +1,33 @@
 """The supervisor: claim tasks, run agents, recover runs, and keep the home in order.
 
-Imports everything below assembly. Used by assembly and actions.
+Imports everything below assembly. Used by assembly, actions and `fleet run`.
 
-admission_inputs  the facts that admission needs
-agent_files       files in folders where agents can write
-agent_launchers   the launchers of a supervisor's agents
-answers           answers that users write into Q&A.md, recorded like answers given with `fleet answer`
-coder_files       project files from which coders run commands without asking
-collision_radar   the conflict radar
-context           settings and counters shared by the supervisor's runs
-give_back         tasks that go back to the queue uncounted
-hand_edits        edits of users in `task.json`, taken into the task
-host              this host among those that share a queue
-lock              one supervisor per home
-logins            logins of coders
-logs              the supervisor's log
-loop              the supervisor
-presence          the row in which a host shows itself to other hosts
-questions_file    Q&A.md
-recovery          runs that no supervisor follows
-relocation        a home that was moved
-removal           remove worktrees for all callers
-retention         raw output of ended runs
-room              detect that an operation failed because a disk is full
-start_report      reports of a background supervisor about its start, sent through a pipe to the command that started
-store_calls       calls of the store from the event loop
-strays            live agents whose run is missing in the database or recorded as ended
-task_folder       a task's folder
-task_json         `task.json`
-trust             trust in repositories
-run/              one run
+admission_inputs  gather the facts that admission needs
+agent_files       open files in folders where agents can write
+agent_launchers   keep the launchers of this supervisor's agents
+answers           take answers that users write into Q&A.md
+coder_files       find project files from which coders run commands
+collision_radar   check which branches collide while they grow
+context           settings and counters that all runs share
+give_back         give tasks back to the queue uncounted
+hand_edits        take users' changes to `task.json` into the task
+host              this host's name and what it offers
+lock              allow one supervisor per home
+logins            find out if a coder has a login
+logs              write the supervisor's log
+loop              claim tasks, follow their runs, survive failures
+presence          update the row that shows this host to others
+questions_file    read and write Q&A.md
+recovery          take over runs that no supervisor follows
+relocation        update a home that was moved
+removal           remove worktrees: save, then delete
+retention         delete old raw output
+room              recognize a full disk
+start_report      report the start of a background supervisor
+store_calls       call the store from the event loop
+strays            adopt live agents whose run is not recorded as live
+task_folder       read and write a task's folder
+task_json         write `task.json`, and recognize changes in it
+trust             check that the user trusts a repository
+run/              one run, from its start to its settled task
 """

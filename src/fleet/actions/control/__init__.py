@@ -1,27 +1,27 @@
 """The home, the supervisor and the machine: status, settings, health, hosts, backup and updates.
 
-accounts        accounts
-archive         the archive file of a backup
-attention       items that need a person, most urgent first, with the commands to type next
-backup          backups of a home in one file, written while fleet runs
-coders          coders
-demo            a demo
-dialogs         folder trust dialogs of coders
-doctor          checks of a home and its machine, each with a remedy
-fetch           transfer from other hosts
-home_files      reading files of the home
-homes           creation and repair of the home
-hosts           hosts that share this queue
-main            the supervisor process of a home, from start to stop
-other_hosts     work and runs of other hosts, as recorded in the shared database
-outlook         counts of the waiting tasks, and the reasons why they do not start
-overview        the overview
-projects        projects of fleet
-queue_move      moving all tasks and their history between kinds of queue
-restore         restoring a backup into a home
-settings        reading, changing and validating settings
-start_progress  following new tasks until their agents work, or until it is known why they do not start
-supervisor      control of the supervisor process
-trust           showing what a repository would run, and trusting it
-update          updates of fleet with the installer that installed it, after a check
+accounts        show the accounts of coders, and unpark them
+archive         read and write the archive file of a backup
+attention       rank what needs a person, with the command to type next
+backup          write a backup of a home while fleet runs
+coders          show each coder's version, login and abilities
+demo            run sample tasks on a sample repository in a separate home
+dialogs         trust fleet's worktrees in coders' files, so that no agent asks
+doctor          check a home and its machine, with a remedy for each fault
+fetch           transfer a branch and events from another host
+home_files      read files of the home that an agent may have replaced
+homes           create and repair the home
+hosts           list, drain, undrain and forget hosts that share the queue
+main            run the supervisor process of a home, from start to stop
+other_hosts     tell work of other hosts from work of this host
+outlook         count waiting tasks, and say why they do not start
+overview        what `fleet status` shows
+projects        write a repository's settings file
+queue_move      move all tasks and their history to another queue
+restore         restore a backup into a home
+settings        read, change and validate settings
+start_progress  follow new tasks until their agents work
+supervisor      start, stop, restart and pause the supervisor
+trust           show what a repository would run, and trust it
+update          update fleet with the installer that installed it
 """

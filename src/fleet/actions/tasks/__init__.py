@@ -1,21 +1,21 @@
 """Tasks: create, change and delete them, ask about them, and send messages to their agents.
 
 bounds        limits on the tasks that a run creates
-branch_base   the start commits of new branches, resolved from a branch, a tag, a commit, or nothing
-create        creation of tasks with their own branch and worktree
-deletion      permanent deletion of tasks, and its effects on related tasks
-dependencies  dependencies between tasks
-hand_edits    manual edits to `task.json` of waiting tasks, applied when the task is read
-interchange   import and export of tasks
-jsonl         parser for lines of bd's JSONL
-messages      messages to agents while they work
-names         the meaning of names in commands
-placement     the placement of new tasks on hosts that share a queue
-questions     everything that agents wait for
-rights        the rights of a run
-rules         the rules of a task from command-line options, checked before anything is written
-runs          the runs of a task, and two of them side by side
-screens       dialogs on the screens of agents
-tasks         creating, changing, claiming and closing tasks
-wait          waiting for tasks to end, with progress reports
+branch_base   resolve the start commit of a new branch
+create        create tasks with their own branch and worktree
+deletion      delete tasks permanently
+dependencies  add, remove and show dependencies between tasks
+hand_edits    apply a user's changes to `task.json`
+interchange   export and import tasks
+jsonl         parse lines of bd's JSONL
+messages      send messages to agents, and watch their delivery
+names         find the tasks that a word in a command means
+placement     choose which hosts may run a new task
+questions     list what agents wait for, and record answers
+rights        check what a run may read and change
+rules         check the rules of a task before anything is written
+runs          list the runs of a task, and compare two of them
+screens       read dialogs on agents' screens, and type a choice
+tasks         create, change, claim and close tasks
+wait          wait for tasks to end, with progress reports
 """

@@ -1,11 +1,11 @@
 """Agents and their worktrees: list, view, stop, repair and remove them.
 
-agents     running agents
-conflicts  conflicts between agents' branches, and the files involved
-gc         removal of expired data
-removal    removal of tasks' worktrees, here or by another host, with the commands that restore what was saved
-repair     repair of worktrees, sessions, branches and tasks after a kill or manual changes, without losing anything
+agents     list and stop agents; close and retry their tasks
+conflicts  find conflicts between agents' branches
+gc         remove expired output, worktrees and saved work
+removal    remove worktrees, and print how to restore saved work
+repair     bring worktrees, sessions, branches and tasks in line
 rows       the rows of `fleet list`
-strays     strays
-views      views of an agent
+strays     find live agents whose run is not recorded as live
+views      show an agent's terminal, events and changes
 """

@@ -1,6 +1,6 @@
 """`fleet bd`: bd's commands on fleet's queue, without click, so that a call is quick.
 
-arguments    parser for bd's command lines, driven by tables of flags that also provide the help text
+arguments    parse command lines by tables of flags
 batch        bd batch
 close        bd close, done and reopen
 comments     bd comment and comments
@@ -11,25 +11,25 @@ delete       bd delete
 dep          bd dep
 dep_views    bd dep list, tree and cycles
 export       bd export
-fields       flags that several verbs share
-filters      filter flags shared by list, ready, count and search
-forward      forwarding of `fleet bd` to the real bd in the home, for queues that bd stores
+fields       flags for texts, times and metadata
+filters      flags of list, ready, count and search
+forward      pass a call to the real bd
 graph_plan   JSON plans of bd create --graph
 import_      bd import
 init         bd init
 issue        issues in the format of bd's lists
 labels       bd label and tag
 list_issues  bd list
-placement    placement of a new task
+placement    choose directory, coder and host of a new task
 prime        bd prime
 ready        bd ready
 search       bd search, stale and children
-session      a call of `bd`
+session      one call: its caller, output format and queue
 settings     bd config, statuses, types, where, info and version
 shortcuts    bd assign, priority, note, defer, undefer and unclaim
 show         bd show
 update       bd update
-verbs        the table of bd's verbs
+verbs        the table of verbs
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Claude Code: `claude -p` with a JSON stream in both directions.
 
-adapter  Claude Code
-session  the file in which claude keeps a session
-stream   the stream of claude and of programs that adopted its format
+adapter  the coder: its command, environment and abilities
+session  read the file in which claude keeps a session
+stream   parse claude's stream of JSON
 """

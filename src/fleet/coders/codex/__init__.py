@@ -1,5 +1,5 @@
 """Codex: `codex exec --json` and its session files.
 
-adapter  Codex
-session  the file in which codex keeps a session
+adapter  the coder: its command, environment and abilities
+session  read the file in which codex keeps a session
 """

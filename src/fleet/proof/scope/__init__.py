@@ -1,12 +1,12 @@
 """Scope: where an agent may write, and how fleet detects writes elsewhere.
 
-bounds     bounds
-expansion  expand the words of a command as a shell would, as far as possible without running anything
-git_line   effects of a git command outside of its worktree
-line       follow a command line from its start
-lookout    the lookout
-planted    changes that an agent could plant in a repository's git folder
-primary    the user's own checkout before and after a run
-programs   effects of well-known programs on files, by their arguments
-shell      parse shell lines as data
+bounds     where a run may write, and who owns other places
+expansion  expand the words of a shell command without running it
+git_line   what a git command changes outside of its worktree
+line       follow the commands of a shell line
+lookout    report tool calls that are out of bounds
+planted    find what an agent planted in a git folder
+primary    compare the user's checkout before and after a run
+programs   what well-known programs write or delete
+shell      split a shell line into commands
 """

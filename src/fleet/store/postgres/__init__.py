@@ -1,6 +1,6 @@
 """The store that hosts share: PostgreSQL.
 
-connection  connections to PostgreSQL
-link        one connection to a PostgreSQL server
-store       the store that many hosts share
+connection  a pool of connections, transactions and errors
+link        one connection: address, encryption and timeouts
+store       open the store; notifications and health
 """

@@ -1,15 +1,15 @@
 """Ports of `fleet.store.base.Store`: one class for each noun, for any SQL database.
 
-accounts    accounts
-claims      claims
-hosts       hosts, and the last events of runs that each host stores for others
-messages    messages to agents, their questions with the answers, and the tokens of runs
-receipts    receipts of runs, and live branches that git could not merge with each other
-records     conversion between rows and records of all kinds except tasks, whose rows every `bd` call imports
-rows        conversion between rows and records, one function per table and direction
-runs        runs
-search      tasks chosen by a filter, in order
+accounts    accounts, what their runs consumed, and quotas
+claims      which supervisor or person works on a task
+hosts       hosts, and the last events of runs for other hosts
+messages    messages, questions and answers, and tokens of runs
+receipts    receipts of runs, and branches that collide
+records     convert rows to records of all kinds except tasks
+rows        convert rows to tasks
+runs        all attempts at tasks
+search      find tasks by a filter
 tasks       tasks with their labels, dependencies and comments
-workflows   workflows with their stages, and the results of tasks
-workspaces  workspaces
+workflows   workflows, their stages and results
+workspaces  worktrees with branch and ports, and what is trusted
 """

@@ -1,7 +1,7 @@
 """The embedded store: one SQLite file, shared by all processes of a host.
 
-checks      health checks of a database file, and copies of it while others write
-connection  one connection to the SQLite file
-file        the identity of a database file
-store       the embedded store
+checks      check a database file, and copy it while others write
+connection  one connection: transactions, errors and migrations
+file        check that a path still leads to the opened file
+store       open the store
 """

@@ -1,9 +1,9 @@
 """Workflow files as data with places. Each format has a reader, imported only for such a file.
 
-json_text  JSON with places
-toml_text  TOML parsed by tomllib, which provides no places
-tree       the result of a reader
-yaml_text  YAML with places
+json_text  read JSON with places
+toml_text  read TOML, with key paths as places
+tree       data with the place of each value
+yaml_text  read YAML with places
 """
 
 from __future__ import annotations
