@@ -126,6 +126,15 @@ def is_asked(question: Question, task: Task) -> bool:
     return question.source == BY_TOOL
 
 
+def blocking_finding(task: Task) -> str:
+    """Return the finding for which a person must judge a blocked task, or "" if it is blocked for another reason.
+
+    The reason decides: a task has a finding too if its agent could not continue, or if a user blocked it.
+    """
+    said = (finding for finding, words in NEEDS_PERSON.items() if task.reason.startswith(words))
+    return next(said, "") if task.status == Status.BLOCKED else ""
+
+
 def is_merged(task: Task, run: Run | None) -> bool:
     """Return True if the work of a closed task was merged and no run has worked on it since."""
     told = task.metadata.get(MERGED)
@@ -179,11 +188,11 @@ def _derive_blocked(task: Task, asks: bool) -> TaskStatus:
         return TaskStatus(phase=TaskPhase.STOPPED if by_hand else TaskPhase.FAILED, result=result, why=task.reason)
     if asks:
         return TaskStatus(phase=TaskPhase.WAITING, result=TaskPhase.WAITING, why=task.reason)
-    said = NEEDS_PERSON.get(task.finding, "")
-    if not said or not task.reason.startswith(said):
+    finding = blocking_finding(task)
+    if not finding or finding != task.finding:
         return TaskStatus(phase=TaskPhase.FAILED, result=ResultWord.BLOCKED, why=task.reason)
-    why = task.reason.removeprefix(said).partition(": ")[2]
-    return TaskStatus(phase=TaskPhase.FAILED, result=BY_FINDING[task.finding], why=why)
+    why = task.reason.removeprefix(NEEDS_PERSON[finding]).partition(": ")[2]
+    return TaskStatus(phase=TaskPhase.FAILED, result=BY_FINDING[finding], why=why)
 
 
 def _find_wait_reason(task: Task, now: datetime) -> str:

@@ -10,7 +10,8 @@ from fleet.actions.tasks import tasks
 from fleet.core.errors import FleetError, TaskNotFound
 from fleet.core.finding import NEEDS_PERSON, Finding
 from fleet.core.receipt import RECHECK, Receipt, draft_receipt
-from fleet.core.task import WORKTREE, Status
+from fleet.core.task import WORKTREE
+from fleet.core.task_status import blocking_finding
 from fleet.core.verification import VerifyRequest
 from fleet.git.diffs import DiffSize
 from fleet.git.repository import find_repository
@@ -123,7 +124,7 @@ def _keep(fleet: Fleet, task: Task, entry: RankedCandidate, pieces: dict[str, An
 
 def _settle(fleet: Fleet, task: Task, entry: RankedCandidate, by: str, *, closes: bool) -> None:
     """Give the task the new finding. A task that a person must judge gets the new reason, or is closed."""
-    waits = task.status == Status.BLOCKED and any(task.reason.startswith(NEEDS_PERSON[each]) for each in WAS_DONE)
+    waits = blocking_finding(task) in WAS_DONE
     reason = task.reason
     if waits and entry.finding in NEEDS_PERSON:
         reason = f"{NEEDS_PERSON[entry.finding]}: {'; '.join(entry.shown)}"
