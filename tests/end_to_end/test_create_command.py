@@ -28,6 +28,7 @@ WRONG = [
     (("fanout", "101", "-p", "work"), "101 agents at once"),
     (("fanout", "-p", "work"), "needs a number of agents"),
     (("fanout", "x", "-p", "work"), "'x' is not a number of agents"),
+    (("fanout", "x", "y", "-p", "work"), "'x' is not a number of agents"),
     (("fanout", "2", "x", "work"), "'work' is an extra argument"),
     (("create", "a b", "-p", "work"), "' ' is not allowed in it"),
     (("create", "x", "-p", "work", "--base", "nowhere"), "'nowhere' is not a commit"),

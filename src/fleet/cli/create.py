@@ -142,11 +142,11 @@ def starting_supervisor() -> Iterator[StartingSupervisor | None]:
 
 def _count_and_prefix(words: tuple[str, ...], agents: str) -> tuple[int, str]:
     count, *rest = words if words and words[0].isdecimal() else ("", *words)
-    if len(rest) > 1:
-        raise UsageError(f"{rest[1]!r} is an extra argument", hint="write COUNT PREFIX -p PROMPT")
     if not count and not agents:
         said = f"{rest[0]!r} is not a number of agents" if rest else "a fanout needs a number of agents"
         raise UsageError(said, hint="write fanout 3 jwt, or pass --agents claude:2,codex:1")
+    if len(rest) > 1:
+        raise UsageError(f"{rest[1]!r} is an extra argument", hint="write COUNT PREFIX -p PROMPT")
     return int(count[:9] or 0), "".join(rest)
 
 

@@ -14,11 +14,12 @@ Most commands take the NAME of a task:
   fleet-4k     the id of a task
   fix-login    the branch of a task in this repository
   4k           a unique part of an id, for commands that only read
-  'jwt-*'      a glob over the branches of this repository; quote it for the shell
+  'jwt-*'      a glob over the branches of this repository; quote the glob
   jwt          a batch, for `merge`, `pick` and `kill --batch`
   wf_1a2b      a workflow, for `wait` and `fleet workflow`
 
-If several tasks had a branch, NAME means the newest unfinished one. Pass --all-projects to include other repositories.
+If several tasks had a branch, NAME means the newest unfinished one. Pass
+--all-projects to include other repositories.
 """
 RESULTS = """\
 `fleet list` and `fleet status` show one result for each task:
@@ -35,10 +36,11 @@ RESULTS = """\
   done                      The task is closed, and no run was judged.
   stopped by you            You stopped the task. `fleet retry NAME` reopens it.
   stopped with its workflow The task's workflow was canceled.
-  blocked                   The task needs a person. `fleet show NAME` shows why.
+  blocked                   The task needs a person: see `fleet show NAME`.
 
-A task that has not started is ready, put off, set aside, parked, held by a person, waiting for dependencies, or has no
-supervisor. `fleet receipt NAME` shows the evidence for a result.
+A task that has not started is ready, put off, set aside, parked, held by a
+person, waiting for dependencies, or has no supervisor. `fleet receipt NAME`
+shows the evidence for a result.
 """
 STATUSES = """\
 Every task has one of bd's statuses, which `fleet bd` and `fleet show` print:
@@ -71,7 +73,8 @@ The first of these places that has a value wins:
 
   fleet config --show-origin        show all settings, and where each comes from
   fleet config get verify.command   print one setting
-  fleet config set coder=codex      change runtime.toml; --project changes the project file
+  fleet config set coder=codex      change runtime.toml, or with --project
+                                    the project file
   fleet config edit                 open the file in your editor
   fleet config validate             check all files
 

@@ -94,7 +94,7 @@ def stop(names: tuple[str, ...], batch: str, reason: str, **given: bool) -> int:
     batch of several tasks needs --yes.
     """
     if not names and not batch:
-        raise UsageError("name what to stop, or a batch", hint="`fleet list` shows the agents.")
+        raise UsageError("no task, branch or batch given", hint="run `fleet list` to show them")
     with open_fleet(find()) as fleet:
         scope = person.scope(all_projects=given["all_projects"])
         ids, fitting = _meant(fleet, names, batch, scope, keeps=True)

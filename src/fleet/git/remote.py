@@ -41,7 +41,7 @@ def choose_remote(repository: Repository, name: str = "") -> str:
     """Return the remote of this name, or by default `origin` or the only one. Raises BadInput."""
     known = git_text("remote", cwd=repository.common, env={"GIT_DIR": repository.common}).splitlines()
     if not known:
-        raise BadInput(f"{repository.top} has no remote", hint="run `git remote add origin URL` to list one")
+        raise BadInput(f"{repository.top} has no remote", hint="run `git remote add origin URL` to add one")
     chosen = name or (USUAL if USUAL in known or len(known) > 1 else known[0])
     if chosen not in known or not REMOTE.fullmatch(chosen):
         raise BadInput(

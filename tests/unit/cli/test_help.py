@@ -124,6 +124,10 @@ def test_help_explains_each_topic(capsys: pytest.CaptureFixture[str], topic: str
     assert topic in printed(capsys, "help")
 
 
+def test_help_topics_fit_a_terminal() -> None:
+    assert [line for _, text in TOPICS.values() for line in text.splitlines() if len(line) > 80] == []
+
+
 def test_help_explains_every_word_for_results_and_phases(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(BY_FINDING) >= {value for name, value in vars(Finding).items() if name.isupper()}
     for words, topic in ((ResultWord, "results"), (TaskPhase, "statuses")):

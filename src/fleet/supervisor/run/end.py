@@ -211,7 +211,7 @@ def _measured(
 def _note_left(live: Live, left: Leftover) -> None:
     if left.commit:
         live.run = live.run.replace(leftover=left.commit)
-        log.info("committed %s files that %s left", len(left.files), live.run.id)
+        log.info("committed files that %s left: %s", live.run.id, len(left.files))
     if left.why_not:
         _flag(live, f"not committed: {left.why_not}")
     for each in left.left_out:

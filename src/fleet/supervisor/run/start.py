@@ -289,7 +289,8 @@ async def launch(context: Context, claim: Claim, plan: RunPlan, place: RunPlace,
         if not await launcher.end(run_folder):
             raise StillLives(run.id, error) from error
         raise
-    log.info("started %s: %s/%s in %s", run.id, plan.coder.name, plan.model or "its own model", place.cwd)
+    coder = f"{plan.coder.name}/{plan.model}" if plan.model else plan.coder.name
+    log.info("started %s: %s in %s", run.id, coder, place.cwd)
     return live
 
 
