@@ -42,7 +42,7 @@ def test_every_part_is_printed_unchanged(records: Records, what: str) -> None:
 def test_missing_part_is_reported(records: Records) -> None:
     task = records.create("a task")
     done = records.fleet("task", task, "plan")
-    assert (done.code, done.out) == (1, "") and "PLAN_AND_STATUS.md yet" in done.err
+    assert (done.code, done.out) == (1, "") and "PLAN_AND_STATUS.md does not exist yet" in done.err
     assert records.fleet("task", "nope", "plan").code == 1
     assert records.fleet("task", task, "nothing").code == 2
 
