@@ -40,7 +40,7 @@ def base_name(repository: Repository, base: str = "", *, cwd: str = "") -> str:
     name = base or "HEAD"
     if not HEAD.match(name):
         return name
-    branch, commit = head_of(_admin_around(repository, cwd))
+    branch, commit = head_of(_find_admin_around(repository, cwd))
     return HEAD.sub(f"refs/heads/{branch}" if branch else commit or "", name, count=1)
 
 
@@ -51,7 +51,7 @@ def checked_base(repository: Repository, view: View, base: str, commit: str | No
             f"{repository.top} has no commit yet", hint="create the first commit: a worktree starts from a commit"
         )
     if commit is None:
-        raise BadInput(f"{base!r} is not a commit of {repository.top}", hint=_near(view, base))
+        raise BadInput(f"{base!r} is not a commit of {repository.top}", hint=_suggest_names(view, base))
     return commit
 
 
@@ -69,7 +69,7 @@ def delete_branch(view: View, branch: str) -> str:
     ref = f"refs/heads/{branch}"
     tip = view.text("for-each-ref", "--format=%(objectname)", "--count=1", ref)
     if not tip:
-        raise BadInput(f"no such branch: {branch!r}", hint=_near(view, branch))
+        raise BadInput(f"no such branch: {branch!r}", hint=_suggest_names(view, branch))
     keep = f"{DELETED}{branch}/{tip[:12]}"
     orders = f"update {keep} {tip}\ndelete {ref} {tip}\n"
     view.git("update-ref", "--stdin", stdin=orders.encode())
@@ -93,7 +93,7 @@ def restore_branch(view: View, branch: str, admin: str, known: Collection[str]) 
     return newest
 
 
-def _admin_around(repository: Repository, cwd: str) -> str:
+def _find_admin_around(repository: Repository, cwd: str) -> str:
     place = os.path.realpath(cwd or repository.top)
     around = [(path, admin) for admin, path in worktrees(repository) if path and f"{place}/".startswith(f"{path}/")]
     # The innermost worktree counts, and a main checkout inside a worktree counts before that worktree.
@@ -102,7 +102,7 @@ def _admin_around(repository: Repository, cwd: str) -> str:
     return repository.common if inner else admin
 
 
-def _near(view: View, name: str) -> str:
+def _suggest_names(view: View, name: str) -> str:
     words = ("for-each-ref", f"--count={MOST_NAMES}", "--format=%(refname:lstrip=2)")
     names = view.text(*words, "refs/heads", "refs/remotes", "refs/tags").splitlines()
     from difflib import get_close_matches  # only needed for typing errors

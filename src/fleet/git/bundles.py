@@ -72,8 +72,8 @@ def take_back(home: Home, view: View, bundle: str, refs: Mapping[str, str], stam
                 continue
             copy = f"{RESTORED}{stamp}/{ref.removeprefix('refs/')}"
             now = view.commit_of(ref)
-            word = "same" if now == commit else "" if now else _make(view, ref, commit)
-            if not word and _make(view, copy, commit) != "missing":
+            word = "same" if now == commit else "" if now else _create_ref(view, ref, commit)
+            if not word and _create_ref(view, copy, commit) != "missing":
                 beside.append((ref, copy))
                 continue
             found[word or "missing"].append(ref)
@@ -82,7 +82,7 @@ def take_back(home: Home, view: View, bundle: str, refs: Mapping[str, str], stam
     return RestoredRefs(beside=tuple(beside), **{name: tuple(refs) for name, refs in found.items()})
 
 
-def _make(view: View, ref: str, commit: str) -> str:
+def _create_ref(view: View, ref: str, commit: str) -> str:
     """Create a ref. Return "made", "missing" if its commit does not exist, or "" if its name is taken."""
     if view.commit_of(commit) is None:
         return "missing"

@@ -39,7 +39,7 @@ def clean_folder(view: View, path: str) -> Iterator[None]:
     if os.path.lexists(path):
         raise FleetError(f"{path} is in the way of a checkout", hint="remove it, then try again")
     view.make()
-    with _noted(view, path):
+    with _hold_note(view, path):
         try:
             make_private(path)
             yield
@@ -53,7 +53,7 @@ def sweep(view: View) -> list[str]:
     gone = []
     for name in sorted(os.listdir(folder)) if os.path.lexists(folder) else []:
         note = os.path.join(folder, name)
-        handle = _lock(note)
+        handle = _lock_note(note)
         if handle is None:
             continue
         try:
@@ -68,11 +68,11 @@ def sweep(view: View) -> list[str]:
 
 
 @contextlib.contextmanager
-def _noted(view: View, path: str) -> Iterator[None]:
+def _hold_note(view: View, path: str) -> Iterator[None]:
     """Keep a note of a checkout, locked while this process uses it."""
     folder = os.path.join(view.path, NOTES)
     make_private(folder)
-    note, handle = _new_note(folder)
+    note, handle = _create_note(folder)
     try:
         write_all(handle, os.fsencode(os.path.abspath(path)))  # noqa: PTH100
         yield
@@ -82,7 +82,7 @@ def _noted(view: View, path: str) -> Iterator[None]:
         os.close(handle)
 
 
-def _new_note(folder: str) -> tuple[str, int]:
+def _create_note(folder: str) -> tuple[str, int]:
     """Return a new locked note.
 
     Before it is locked, a sweep may remove it as left behind. Then another note is created.
@@ -96,7 +96,7 @@ def _new_note(folder: str) -> tuple[str, int]:
         os.close(handle)
 
 
-def _lock(note: str) -> int | None:
+def _lock_note(note: str) -> int | None:
     try:
         handle = os.open(note, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -121,18 +121,18 @@ def fill(view: View, commit: str, path: str, lay: Mapping[str, TreeEntry | None]
     make_private(os.path.join(folder, "objects", "info"))
     make_private(os.path.join(folder, "refs"))
     objects = os.path.join(os.path.realpath(view.path), "objects")
-    _write(folder, "objects/info/alternates", os.fsencode(os.path.realpath(objects)) + b"\n")
-    _write(folder, "HEAD", commit.encode() + b"\n")
-    _write(folder, "packed-refs", _refs(view))
-    _write(folder, "config", read_plain(os.path.join(view.path, "config"), 1 << 20))
+    _write_file(folder, "objects/info/alternates", os.fsencode(os.path.realpath(objects)) + b"\n")
+    _write_file(folder, "HEAD", commit.encode() + b"\n")
+    _write_file(folder, "packed-refs", _format_refs(view))
+    _write_file(folder, "config", read_plain(os.path.join(view.path, "config"), 1 << 20))
     if shallow := read_plain(os.path.join(view.repository.common, "shallow"), 1 << 26):
-        _write(folder, "shallow", shallow)
+        _write_file(folder, "shallow", shallow)
     env = ALONE | {"GIT_DIR": folder, "GIT_WORK_TREE": path}
     git("config", "core.bare", "false", env=env)
-    git("read-tree", "--reset", "-u", _laid(commit, lay, env) if lay else commit, cwd=path, env=env)
+    git("read-tree", "--reset", "-u", _replace_entries(commit, lay, env) if lay else commit, cwd=path, env=env)
 
 
-def _laid(commit: str, lay: Mapping[str, TreeEntry | None], env: Mapping[str, str]) -> str:
+def _replace_entries(commit: str, lay: Mapping[str, TreeEntry | None], env: Mapping[str, str]) -> str:
     """Return the tree of a commit with these entries replaced."""
     apart = {**env, "GIT_INDEX_FILE": os.path.join(env["GIT_DIR"], "laid")}
     git("read-tree", commit, env=apart)
@@ -145,7 +145,7 @@ def _laid(commit: str, lay: Mapping[str, TreeEntry | None], env: Mapping[str, st
     return tree
 
 
-def _refs(view: View) -> bytes:
+def _format_refs(view: View) -> bytes:
     """Return branches and tags as a packed-refs file. Programs that derive a version from the nearest tag need them."""
     head = b"# pack-refs with: sorted \n"
     return head + view.git(
@@ -153,5 +153,5 @@ def _refs(view: View) -> bytes:
     )
 
 
-def _write(folder: str, name: str, data: bytes) -> None:
+def _write_file(folder: str, name: str, data: bytes) -> None:
     atomic_write(os.path.join(folder, name), data, 0o644)

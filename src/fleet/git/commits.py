@@ -61,7 +61,7 @@ def commits_between(view: View, base: str, tip: str, *, merges: bool = True) -> 
     only = () if merges else ("--no-merges",)
     words = ("log", "-z", "--reverse", "--topo-order", f"--max-count={MOST}", "--date=raw", "--no-show-signature")
     told = view.git(*words, *only, f"--format={FORM}", "--end-of-options", tip, f"^{base}")
-    return [_commit(each) for each in told.decode("utf-8", "replace").split("\0") if each]
+    return [_parse_commit(each) for each in told.decode("utf-8", "replace").split("\0") if each]
 
 
 def make_commit(
@@ -108,7 +108,7 @@ def identity(repository: Repository) -> Person:
     return Person(name=name, email=email) if name and email else FLEET
 
 
-def _commit(text: str) -> Commit:
+def _parse_commit(text: str) -> Commit:
     made, tree, parents, name, email, at, message = text.split("\n", 6)
     author = Person(name=name, email=email, at=at)
     return Commit(id=made, tree=tree, parents=tuple(parents.split()), author=author, message=message.strip("\n"))

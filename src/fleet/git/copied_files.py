@@ -52,7 +52,7 @@ def copy_in(top: str, path: str, credential_files: Sequence[str]) -> CopiedFiles
     copying = _Copying(top, path)
     for wanted in credential_files:
         copying.named(wanted)
-    for name in _ignored(top, read(os.path.join(top, INCLUDES), 1 << 20).splitlines()):
+    for name in _list_ignored(top, read(os.path.join(top, INCLUDES), 1 << 20).splitlines()):
         copying.found(name)
     return copying.done()
 
@@ -76,7 +76,7 @@ class _Copying:
         name = "/".join(part for part in parts if part not in ("", "."))
         if name and os.path.lexists(os.path.join(self._top, name)):
             if _is_folder(os.path.join(self._top, name)):
-                self._all(_files_below(self._top, name))
+                self._all(_list_files_below(self._top, name))
             else:
                 self._copy(name, self._refused)
             return
@@ -85,7 +85,7 @@ class _Copying:
             self._missing.append(wanted)
         for each in found:
             if _is_folder(os.path.join(self._top, each)):
-                self._all(_files_below(self._top, each))
+                self._all(_list_files_below(self._top, each))
             else:
                 self.found(each)
 
@@ -130,7 +130,7 @@ def _copy(top: str, path: str, name: str) -> int | None:
         with open_folder(top, *folders) as there:
             source = _open_regular(there, last)
         with open(source, "rb") as file, open_folder(path, *folders, make=True) as here:  # noqa: PTH123
-            return _fill(file, here, last)
+            return _fill_copy(file, here, last)
     except NotADirectoryError as error:
         raise _Refused(f"{error.filename} is a link or no directory") from error
 
@@ -146,7 +146,7 @@ def _open_regular(folder: int, name: str) -> int:
     raise _Refused(f"larger than {LONGEST_FILE // 2**20} MB")
 
 
-def _fill(source: BinaryIO, folder: int, name: str) -> int | None:
+def _fill_copy(source: BinaryIO, folder: int, name: str) -> int | None:
     found = os.fstat(source.fileno())
     mode = 0o700 if found.st_mode & 0o100 else 0o600
     try:
@@ -163,7 +163,7 @@ def _fill(source: BinaryIO, folder: int, name: str) -> int | None:
     return found.st_size
 
 
-def _ignored(top: str, lines: Sequence[str]) -> list[str]:
+def _list_ignored(top: str, lines: Sequence[str]) -> list[str]:
     """Return the ignored files that lines as in .gitignore match."""
     patterns = [line for line in lines if line.strip() and not line.startswith("#")]
     if not patterns:
@@ -176,7 +176,7 @@ def _ignored(top: str, lines: Sequence[str]) -> list[str]:
     return [os.fsdecode(name.removeprefix(b"./")) for name in told.split(b"\0") if name]
 
 
-def _files_below(top: str, name: str) -> list[str]:
+def _list_files_below(top: str, name: str) -> list[str]:
     found: list[str] = []
     for folder, folders, files in os.walk(os.path.join(top, name)):
         folders.sort()

@@ -37,7 +37,7 @@ class DiffSize(Record):
 
 
 def shortstat(view: View, base: str, tree: str) -> DiffSize:
-    told = _diff(view, base, tree, "--shortstat").decode(errors="replace")
+    told = _run_diff(view, base, tree, "--shortstat").decode(errors="replace")
     found = {what: int(number) for number, what in COUNTS.findall(told)}
     return DiffSize(files=found.get("file", 0), added=found.get("insertion", 0), removed=found.get("deletion", 0))
 
@@ -45,18 +45,18 @@ def shortstat(view: View, base: str, tree: str) -> DiffSize:
 def diff(view: View, base: str, tree: str, *, stat: bool = False, names: bool = False) -> bytes:
     """Return the difference in git's format, or only its sizes, or only the names. Binary files are only named."""
     if names:
-        return _diff(view, base, tree, "--name-only")
+        return _run_diff(view, base, tree, "--name-only")
     if stat:
-        return _diff(view, base, tree, "--stat=120")
-    return _diff(view, base, tree, "-p", "--full-index")
+        return _run_diff(view, base, tree, "--stat=120")
+    return _run_diff(view, base, tree, "-p", "--full-index")
 
 
 def rows(view: View, base: str, tree: str, *form: str) -> bytes:
     """Return the difference in a machine format of git, with fields ended by NUL. A rename counts as two changes."""
-    return _diff(view, base, tree, "--no-renames", "-z", *form)
+    return _run_diff(view, base, tree, "--no-renames", "-z", *form)
 
 
-def _diff(view: View, base: str, tree: str, *form: str) -> bytes:
+def _run_diff(view: View, base: str, tree: str, *form: str) -> bytes:
     view.make()
     words = (*LARGE, "diff-tree", *PLAIN, *form, "--end-of-options", base, tree)
     told, status = git_start(MOST_BYTES + 1, *words, env=ALONE | {"GIT_DIR": view.path})
@@ -95,7 +95,7 @@ def changes_between(view: View, base: str, commit: str) -> list[PathChange]:
     parts = told.split(b"\0")[:-1]
     if len(parts) % 2:
         raise FleetError("git printed an incomplete list of changes")
-    return [_change(row.decode(), os.fsdecode(path)) for row, path in zip(parts[::2], parts[1::2], strict=True)]
+    return [_parse_change(row.decode(), os.fsdecode(path)) for row, path in zip(parts[::2], parts[1::2], strict=True)]
 
 
 def changed_rules(view: View, onto: str, tip: str) -> list[str]:
@@ -108,7 +108,7 @@ def changed_rules(view: View, onto: str, tip: str) -> list[str]:
     return [os.fsdecode(path) for path in told.split(b"\0") if path]
 
 
-def _change(row: str, path: str) -> PathChange:
+def _parse_change(row: str, path: str) -> PathChange:
     old_mode, mode, old_id, new_id, _ = row.removeprefix(":").split(" ")
     before = None if old_mode == NOTHING else TreeEntry(old_mode, old_id)
     return PathChange(path, before, None if mode == NOTHING else TreeEntry(mode, new_id))

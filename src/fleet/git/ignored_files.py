@@ -37,9 +37,9 @@ def find_ignored(view: View, root: str, index: str, skip: Collection[str], env: 
     skipped: set[str] = set()
     for path in (os.fsdecode(entry) for entry in told.split(b"\0") if entry):
         if path.endswith("/"):
-            _below(root, path.rstrip("/"), skip, sizes, skipped)
+            _add_sizes_below(root, path.rstrip("/"), skip, sizes, skipped)
         else:
-            _one(root, path, sizes)
+            _add_size(root, path, sizes)
     return IgnoredFiles(sizes=sizes, skipped=skipped)
 
 
@@ -54,7 +54,7 @@ def made_again(root: str, path: str, skip: Collection[str]) -> bool:
     return name in skip
 
 
-def _below(root: str, folder: str, skip: Collection[str], sizes: dict[str, int], skipped: set[str]) -> None:
+def _add_sizes_below(root: str, folder: str, skip: Collection[str], sizes: dict[str, int], skipped: set[str]) -> None:
     def enter(path: str) -> bool:
         again = made_again(root, path, skip)
         skipped.update([path] if again else [])
@@ -63,10 +63,10 @@ def _below(root: str, folder: str, skip: Collection[str], sizes: dict[str, int],
     if enter(folder):
         for path, entries in walk(root, folder, enter):
             for entry in entries:
-                _one(root, f"{path}/{entry.name}", sizes)
+                _add_size(root, f"{path}/{entry.name}", sizes)
 
 
-def _one(root: str, path: str, sizes: dict[str, int]) -> None:
+def _add_size(root: str, path: str, sizes: dict[str, int]) -> None:
     found = os.lstat(os.path.join(root, path))
     if stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode):
         sizes[path] = found.st_size

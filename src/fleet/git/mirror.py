@@ -40,7 +40,7 @@ _SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 def mirror_of(home: Home, url: str) -> Repository:
     """Return the mirror of a remote in a home, whether or not it exists yet."""
-    path = os.path.join(_folder(home), f"{_key(url)}-{mark_of(home)}.git")
+    path = os.path.join(_folder(home), f"{_hash_url(url)}-{mark_of(home)}.git")
     return Repository(top=path, common=path)
 
 
@@ -91,7 +91,7 @@ def fetch_mirror(home: Home, url: str, base: str) -> Repository:
             _make(repository, url, sha256=len(base) == 64)
         _put_right(repository, url, sha256=len(base) == 64)
         view = View(home, repository)
-        _fetch(view, remote, "--prune", f"+refs/heads/*:{SEEN}/*")
+        _fetch_mirror(view, remote, "--prune", f"+refs/heads/*:{SEEN}/*")
         # A base that is on no branch has a separate ref. Some servers also send a commit by its id.
         for refspec in (f"+{BASES}/{base}:{BASES}/{base}", f"{base}:{BASES}/{base}") if _SHA.fullmatch(base) else ():
             if view.resolve(base) != [None]:
@@ -113,7 +113,7 @@ def bring(home: Home, repository: Repository, url: str, branch: str) -> str | No
         if told.status and "couldn't find remote ref" in told.said:
             return None
         if told.status:
-            raise _away(remote, why(told))
+            raise _make_remote_away(remote, why(told))
     return view.commit_of(f"{ARRIVED}/{branch}")
 
 
@@ -143,7 +143,7 @@ def catch_up(home: Home, repository: Repository, branch: str, tip: str | None, b
 
 def project_folder(home: Home, url: str, base: str) -> str:
     """Return the folder with the settings file of a project that works from a mirror, as of a base commit."""
-    return os.path.join(_folder(home), f"{_key(url)}.projects", base)
+    return os.path.join(_folder(home), f"{_hash_url(url)}.projects", base)
 
 
 def keep_project(home: Home, url: str, base: str, names: tuple[str, ...]) -> str:
@@ -152,14 +152,14 @@ def keep_project(home: Home, url: str, base: str, names: tuple[str, ...]) -> str
     Return the folder. Raises GitFault, OSError.
     """
     folder, view = project_folder(home, url, base), View(home, mirror_of(home, url))
-    found = next((data for name in names if (data := _file_of(view, base, name)) is not None), b"")
+    found = next((data for name in names if (data := _read_file(view, base, name)) is not None), b"")
     place = os.path.join(folder, names[0])
     make_private(os.path.dirname(place))  # noqa: PTH120
     atomic_write(place, found, 0o600)
     return folder
 
 
-def _file_of(view: View, commit: str, name: str) -> bytes | None:
+def _read_file(view: View, commit: str, name: str) -> bytes | None:
     told = view.git("ls-tree", "-l", "-z", commit, "--", name)
     head = told.partition(b"\t")[0].split()
     if len(head) != 4 or head[1] != b"blob" or head[0] == b"120000" or int(head[3]) > MOST_PROJECT:
@@ -167,13 +167,13 @@ def _file_of(view: View, commit: str, name: str) -> bytes | None:
     return view.git("cat-file", "blob", head[2].decode())
 
 
-def _fetch(view: View, remote: Remote, *words: str) -> None:
+def _fetch_mirror(view: View, remote: Remote, *words: str) -> None:
     told = talk(view, remote, *FETCH, *words[:-1], "--", remote.address, words[-1], seconds=FETCH_SECONDS)
     if told.status:
-        raise _away(remote, why(told))
+        raise _make_remote_away(remote, why(told))
 
 
-def _away(remote: Remote, reason: str) -> RemoteAway:
+def _make_remote_away(remote: Remote, reason: str) -> RemoteAway:
     return RemoteAway(
         f"{shown(remote.url)} cannot be read: {reason}",
         hint=f"run `git ls-remote {shown(remote.url)}` to test the connection",
@@ -202,14 +202,14 @@ def _put_right(repository: Repository, url: str, *, sha256: bool) -> None:
     lines += ['[remote "origin"]', f'\turl = "{quoted}"', f"\tfetch = +refs/heads/*:{SEEN}/*", ""]
     text, path = os.fsencode("\n".join(lines)), os.path.join(repository.common, "config")
     if os.path.islink(path) or not os.path.isfile(path):
-        _clear(path)
+        _clear_path(path)
     if os.fsencode(read(path, MOST_PROJECT)) != text:
         atomic_write(path, text, 0o600)
     for name in ("hooks", "config.worktree", "info/attributes"):
-        _clear(os.path.join(repository.common, name))
+        _clear_path(os.path.join(repository.common, name))
 
 
-def _clear(path: str) -> None:
+def _clear_path(path: str) -> None:
     if os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path, ignore_errors=True)
     elif os.path.lexists(path):
@@ -220,7 +220,7 @@ def _folder(home: Home) -> str:
     return os.path.realpath(home.mirrors)
 
 
-def _key(url: str) -> str:
+def _hash_url(url: str) -> str:
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", url.rstrip("/").rpartition("/")[2].rpartition(":")[2])
     plain = name.removesuffix(".git").strip(".-")[:40] or "repository"
     return f"{plain}-{sha256(url.encode('utf-8', 'surrogateescape'))[:12]}"

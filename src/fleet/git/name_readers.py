@@ -59,15 +59,15 @@ class NameReader:
             self.asked_at = time.monotonic()
             try:
                 parts = [names[start : start + AT_ONCE] for start in range(0, len(names), AT_ONCE)]
-                return [line for part in parts for line in self._answer(part)]
+                return [line for part in parts for line in self._read_answer(part)]
             except (OSError, ValueError) as error:
-                self._end()
+                self._end_process()
                 raise NoAnswer from error
             except BaseException:  # the rest of this answer would be read as the next one
-                self._end()
+                self._end_process()
                 raise
 
-    def _answer(self, names: Sequence[bytes]) -> list[bytes]:
+    def _read_answer(self, names: Sequence[bytes]) -> list[bytes]:
         given, told = self._process.stdin, self._process.stdout
         assert given is not None and told is not None
         found, deadline = bytearray(), time.monotonic() + PATIENCE_SECONDS
@@ -86,9 +86,9 @@ class NameReader:
     def end(self) -> None:
         """End the process after any pending answer."""
         with self._lock:
-            self._end()
+            self._end_process()
 
-    def _end(self) -> None:
+    def _end_process(self) -> None:
         if self._is_closed:
             return
         self._is_closed = True
@@ -131,7 +131,7 @@ class NameReaders:
             reader.end()
 
     def _reader(self, git_dir: str, env: Mapping[str, str]) -> NameReader:
-        state = _state(git_dir)
+        state = _read_state(git_dir)
         ended: list[NameReader] = []
         with self._lock:
             known = self._readers.pop(git_dir, None)
@@ -177,7 +177,7 @@ def ask_reader(git_dir: str, env: Mapping[str, str], names: Sequence[bytes]) -> 
     return None
 
 
-def _state(git_dir: str) -> object:
+def _read_state(git_dir: str) -> object:
     """Return the state that a process read only once: the settings and the list of packs."""
     seen = (os.stat(os.path.join(git_dir, name)) for name in ("config", "objects/pack"))
     return [(each.st_dev, each.st_ino, each.st_mtime_ns) for each in seen]

@@ -68,7 +68,7 @@ def push(repository: Repository, remote: str, commit: str, branch: str) -> list[
         raise FleetError(f"pushing {branch} to {remote} did not stop within {PATIENCE_SECONDS:g} s") from error
     said = Redactor().text(done.stderr.decode(errors="replace"))
     if done.returncode:
-        raise _not_pushed(remote, branch, done.stdout.decode(errors="replace"), said)
+        raise _make_push_error(remote, branch, done.stdout.decode(errors="replace"), said)
     lines = (line.removeprefix("remote:").strip() for line in said.splitlines() if line.startswith("remote:"))
     return [line for line in lines if line][:MOST_PUSH_OUTPUT]
 
@@ -79,7 +79,7 @@ def users_environment() -> dict[str, str]:
     return {name: value for name, value in env.items() if name not in ELSEWHERE}
 
 
-def _not_pushed(remote: str, branch: str, told: str, said: str) -> FleetError:
+def _make_push_error(remote: str, branch: str, told: str, said: str) -> FleetError:
     refused = next((line for line in told.splitlines() if line.startswith("!")), "")
     if "[rejected]" in refused:
         return FleetError(
@@ -139,7 +139,7 @@ class RemoteProcesses:
         with self._lock:
             self._processes.add(process)
             if self.is_over:
-                _signal(process)
+                _signal_process(process)
         try:
             yield
         finally:
@@ -151,7 +151,7 @@ class RemoteProcesses:
         with self._lock:
             self.is_over = for_good
             for process in self._processes:
-                _signal(process)
+                _signal_process(process)
 
 
 #: All calls of this process, and those of the errand that a thread or an asyncio task belongs to.
@@ -180,7 +180,7 @@ class RemoteAnswer(NamedTuple):
 
 def checked(url: str, *, top: str = "") -> str:
     """Return the address of a remote if it is allowed. A relative path is resolved from `top`. Raises BadInput."""
-    why = _wrong_with(url)
+    why = _explain_bad_url(url)
     if not why and not _is_elsewhere(url) and not os.path.isabs(url):
         url = os.path.normpath(os.path.join(top, url)) if top else url
         why = "" if top else "it is a relative path"
@@ -254,7 +254,7 @@ def talk(view: View, remote: Remote, *words: str, seconds: float) -> RemoteAnswe
     except FileNotFoundError as error:
         raise FleetError("git is not there", hint="install git") from error
     with _ALL.going_on(process), talks.going_on(process):
-        out, said = _heard(process, remote, words[0], seconds)
+        out, said = _read_output(process, remote, words[0], seconds)
     text = said.decode(errors="replace").replace(remote.address, remote.url)
     return RemoteAnswer(process.returncode, out.decode(errors="replace"), Redactor().text(text))
 
@@ -283,7 +283,7 @@ def why(told: RemoteAnswer) -> str:
     return "".join(char if char.isprintable() else "?" for char in found.removeprefix("fatal: "))[:300]
 
 
-def _heard(process: subprocess.Popen[bytes], remote: Remote, word: str, seconds: float) -> tuple[bytes, bytes]:
+def _read_output(process: subprocess.Popen[bytes], remote: Remote, word: str, seconds: float) -> tuple[bytes, bytes]:
     """Return the beginning of a process's output. After the time limit, the process and its children are killed."""
     assert process.stdout is not None
     assert process.stderr is not None
@@ -304,22 +304,22 @@ def _heard(process: subprocess.Popen[bytes], remote: Remote, word: str, seconds:
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired as error:
-        _end(process)
+        _end_process(process)
         raise RemoteAway(f"{remote.url} did not answer `git {word}` in {seconds:g} s") from error
     except BaseException:
-        _end(process)
+        _end_process(process)
         raise
     for reader in readers:
         reader.join(5)
     return heard[0], heard[1]
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    _signal(process)
+def _end_process(process: subprocess.Popen[bytes]) -> None:
+    _signal_process(process)
     process.wait()
 
 
-def _signal(process: subprocess.Popen[bytes]) -> None:
+def _signal_process(process: subprocess.Popen[bytes]) -> None:
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -329,7 +329,7 @@ def _is_elsewhere(url: str) -> bool:
     return "://" in url or bool(_LIKE_SCP.fullmatch(url) and "/" not in url.partition(":")[0])
 
 
-def _wrong_with(url: str) -> str:
+def _explain_bad_url(url: str) -> str:
     if not url or len(url) > LONGEST or not url.isprintable() or url.startswith("-"):
         return "it is empty" if not url else "it is too long, or has what no address has"
     if _HELPER.match(url):

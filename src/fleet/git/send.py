@@ -55,7 +55,7 @@ def send_branch(view: View, remote: Remote, branch: str, tip: str, run_id: str) 
 
     Raises RemoteAway. Raises FleetError if the remote accepts neither.
     """
-    ref, own = f"refs/heads/{branch}", _ref(RUNS, run_id)
+    ref, own = f"refs/heads/{branch}", _make_ref(RUNS, run_id)
     sent = send(view, remote, {ref: tip})
     if not sent.refused:
         return ref
@@ -72,7 +72,9 @@ def send_receipts(
 
     Raises RemoteAway, GitFault.
     """
-    refs = {_ref(RECEIPTS, receipt.run_id): _commit(view, text, receipt) for text, receipt in receipts.items()}
+    refs = {
+        _make_ref(RECEIPTS, receipt.run_id): _commit_receipt(view, text, receipt) for text, receipt in receipts.items()
+    }
     refs |= besides or {}
     return send(view, remote, refs) if refs else Sent()
 
@@ -85,7 +87,7 @@ def send_base(view: View, remote: Remote, commit: str, *, seconds: float) -> Non
         raise FleetError(f"{shown(remote.url)} does not take {ref}: {sent.refused[ref]}")
 
 
-def _commit(view: View, text: str, receipt: Receipt) -> str:
+def _commit_receipt(view: View, text: str, receipt: Receipt) -> str:
     """Return a commit that holds a receipt. The same receipt always gives the same commit."""
     blob = view.git("hash-object", "-w", "--stdin", stdin=text.encode("utf-8", "replace")).decode().strip()
     tree = view.git("mktree", stdin=f"100644 blob {blob}\t{FILE}\n".encode()).decode().strip()
@@ -99,5 +101,5 @@ def part_of_ref(text: str) -> str:
     return _ODD.sub("-", text) or "-"
 
 
-def _ref(below: str, run_id: str) -> str:
+def _make_ref(below: str, run_id: str) -> str:
     return "/".join((below, *map(part_of_ref, run_id.split("/"))))

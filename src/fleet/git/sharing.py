@@ -41,14 +41,14 @@ class SharedCalls(Generic[T]):
                     return looks.found[1]
                 looks.is_looking = True
                 looks.begun += 1
-            return self._found(looks, call)
+            return self._make_call(looks, call)
         finally:
             with self._turn:
                 looks.asking -= 1
                 for each in [each for each, old in self._looks.items() if not old.asking]:
                     del self._looks[each]
 
-    def _found(self, looks: _Looks[T], call: Callable[[], T]) -> T:
+    def _make_call(self, looks: _Looks[T], call: Callable[[], T]) -> T:
         try:
             found = call()
             looks.found = (looks.begun, found)

@@ -44,8 +44,8 @@ def snapshot(repository: Repository) -> dict[str, str]:
     found: dict[str, str] = {}
     for name in ("config", "config.worktree"):
         found |= _settings(common, name)
-    found |= _hooks(os.path.join(common, "hooks"))
-    attributes = _of_file(os.path.join(common, "info", "attributes"))
+    found |= _hash_hooks(os.path.join(common, "hooks"))
+    attributes = _hash_file(os.path.join(common, "info", "attributes"))
     return found | ({"info/attributes": attributes} if attributes else {})
 
 
@@ -55,14 +55,14 @@ def stamp(repository: Repository) -> str | None:
     Return None if settings include other files or are not plain files, so that git must be asked.
     """
     common = repository.common
-    parts = [_plain_bytes(os.path.join(common, name)) for name in ("config", "config.worktree", "info/attributes")]
+    parts = [_read_plain(os.path.join(common, name)) for name in ("config", "config.worktree", "info/attributes")]
     if parts[0] is None or any(part is not None and b"include" in part.lower() for part in parts):
         return None
-    hooks = json.dumps(_hooks(os.path.join(common, "hooks")), sort_keys=True)
-    return _hash(repr(parts).encode() + hooks.encode("utf-8", "surrogatepass"))
+    hooks = json.dumps(_hash_hooks(os.path.join(common, "hooks")), sort_keys=True)
+    return _hash_data(repr(parts).encode() + hooks.encode("utf-8", "surrogatepass"))
 
 
-def _plain_bytes(path: str) -> bytes | None:
+def _read_plain(path: str) -> bytes | None:
     if not os.path.isfile(path) or os.path.islink(path):  # noqa: PTH114
         return None
     with open(path, "rb") as file:  # noqa: PTH123
@@ -70,7 +70,7 @@ def _plain_bytes(path: str) -> bytes | None:
 
 
 def fingerprint(repository: Repository) -> str:
-    return _hash(json.dumps(snapshot(repository), sort_keys=True).encode())
+    return _hash_data(json.dumps(snapshot(repository), sort_keys=True).encode())
 
 
 def what_changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
@@ -79,7 +79,7 @@ def what_changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[st
     for name in sorted({*before, *after}):
         if before.get(name) != after.get(name):
             verb = "added" if name not in before else "removed" if name not in after else "changed"
-            words.append(f"{_shown(name)} was {verb}")
+            words.append(f"{_format_name(name)} was {verb}")
     return words
 
 
@@ -87,34 +87,34 @@ def _settings(common: str, name: str) -> dict[str, str]:
     path = os.path.join(common, name)
     # Git would block on a pipe. It reads the first file whenever it reads the second.
     if not (os.path.isfile(path) and os.path.isfile(os.path.join(common, "config"))):
-        return {name: _of_file(path)} if os.path.lexists(path) else {}
+        return {name: _hash_file(path)} if os.path.lexists(path) else {}
     try:
         # Git only lists this file and its includes here, and obeys none of it.
         listed = git("config", "--file", path, "--includes", "--null", "--list", cwd="/", env={"GIT_DIR": common})
     except GitFault:
-        return {name: _of_file(path)}
+        return {name: _hash_file(path)}
     values: dict[str, list[str]] = {}
     for entry in os.fsdecode(listed).split("\0"):
         key, equals, value = entry.partition("\n")
         if key and not HARMLESS.fullmatch(key):
             values.setdefault(key, []).append(equals + value)
     prefix = "" if name == "config" else f"{name}: "
-    return {f"{prefix}{key}": _hash(os.fsencode("\0".join(each))) for key, each in values.items()}
+    return {f"{prefix}{key}": _hash_data(os.fsencode("\0".join(each))) for key, each in values.items()}
 
 
-def _hooks(folder: str) -> dict[str, str]:
+def _hash_hooks(folder: str) -> dict[str, str]:
     try:
         names = sorted(os.listdir(folder))
     except OSError:
         return {}
     # Git does not run samples.
     real = [name for name in names if not name.endswith(".sample")]
-    found = {f"hook {name}": _of_file(os.path.join(folder, name)) for name in real[:MOST_HOOKS]}
+    found = {f"hook {name}": _hash_file(os.path.join(folder, name)) for name in real[:MOST_HOOKS]}
     rest = json.dumps(real[MOST_HOOKS:]).encode()
-    return found | ({"the list of hooks": _hash(rest)} if real[MOST_HOOKS:] else {})
+    return found | ({"the list of hooks": _hash_data(rest)} if real[MOST_HOOKS:] else {})
 
 
-def _of_file(path: str) -> str:
+def _hash_file(path: str) -> str:
     """Return a hash of a path.
 
     It covers a file with its executable bit, a link with its target, and the type of anything else.
@@ -122,15 +122,17 @@ def _of_file(path: str) -> str:
     try:
         mode = os.lstat(path).st_mode
         if stat.S_ISLNK(mode):
-            return _hash(b"link " + os.fsencode(os.readlink(path)) + b"\0" + _beginning(os.path.realpath(path)))
-        return _hash(b"%o %d " % (stat.S_IFMT(mode), bool(mode & 0o111)) + _beginning(path))
+            return _hash_data(
+                b"link " + os.fsencode(os.readlink(path)) + b"\0" + _read_beginning(os.path.realpath(path))
+            )
+        return _hash_data(b"%o %d " % (stat.S_IFMT(mode), bool(mode & 0o111)) + _read_beginning(path))
     except FileNotFoundError:
         return ""
     except OSError as error:
-        return _hash(f"unreadable {error.errno}".encode())
+        return _hash_data(f"unreadable {error.errno}".encode())
 
 
-def _beginning(path: str) -> bytes:
+def _read_beginning(path: str) -> bytes:
     # Do not block on a pipe.
     try:
         handle = open_plain(path, links=True)
@@ -140,9 +142,9 @@ def _beginning(path: str) -> bytes:
         return b"%d " % os.fstat(handle).st_size + file.read(LONGEST)
 
 
-def _shown(name: str) -> str:
+def _format_name(name: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in name)[:120]
 
 
-def _hash(data: bytes) -> str:
+def _hash_data(data: bytes) -> str:
     return sha256(data)

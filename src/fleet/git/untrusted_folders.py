@@ -35,22 +35,22 @@ def delete(path: str, *, wait: bool = True) -> None:
     """
     parent, name = os.path.split(path)
     try:
-        with _opened(parent) as folder:
-            if _unlinked(folder, name):
+        with _open_folder(parent) as folder:
+            if _unlink_entry(folder, name):
                 return
             with contextlib.suppress(FileNotFoundError):
-                _loosen(folder, name)
-                with _opened(name, folder) as root:
+                _loosen_rights(folder, name)
+                with _open_folder(name, folder) as root:
                     _refuse_mount(folder, root, path)
                     fcntl.flock(root, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
                     # The previous holder of the lock may have renamed it, so that it is no longer the requested folder.
                     if os.path.samestat(os.stat(name, dir_fd=folder, follow_symlinks=False), os.fstat(root)):
-                        _empty(root, path)
+                        _empty_folder(root, path)
                         os.rmdir(name, dir_fd=folder)  # still locked until it is gone, so that waiting processes notice
     except (FileNotFoundError, BlockingIOError):
         return
     except OSError as error:
-        raise NotDeleted(f"{path} could not be deleted: {error.strerror}", hint=_hint(error)) from error
+        raise NotDeleted(f"{path} could not be deleted: {error.strerror}", hint=_choose_hint(error)) from error
 
 
 def set_aside(path: str, folder: str, prefix: str) -> str | None:
@@ -64,7 +64,7 @@ def set_aside(path: str, folder: str, prefix: str) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise NotDeleted(f"{path} could not be removed: {error.strerror}", hint=_hint(error)) from error
+        raise NotDeleted(f"{path} could not be removed: {error.strerror}", hint=_choose_hint(error)) from error
     return aside
 
 
@@ -84,7 +84,7 @@ def sweep(folder: str, prefix: str) -> None:
                 logging.getLogger(__name__).warning("%s", error)
 
 
-def _empty(root: int, path: str) -> None:
+def _empty_folder(root: int, path: str) -> None:
     # Each folder is moved up to the root before it is entered, so that depth needs neither descriptors nor recursion.
     # The kernel refuses to move a mount point, even one of the same disk.
     fresh = (f".fleet-{os.getpid()}-{os.urandom(4).hex()}-{number}" for number in range(10**12))
@@ -94,32 +94,32 @@ def _empty(root: int, path: str) -> None:
             return
         for name in names:
             with contextlib.suppress(FileNotFoundError):
-                _drop(root, name, fresh)
+                _drop_entry(root, name, fresh)
     raise NotDeleted(f"{path} is still being written to", hint="stop what runs there, then try again")
 
 
-def _drop(root: int, name: str, fresh: Iterator[str]) -> None:
-    if _unlinked(root, name):
+def _drop_entry(root: int, name: str, fresh: Iterator[str]) -> None:
+    if _unlink_entry(root, name):
         return
-    moved = _moved(root, name, root, fresh)
-    with _opened(moved, root) as folder:
+    moved = _move_entry(root, name, root, fresh)
+    with _open_folder(moved, root) as folder:
         for inner in os.listdir(folder):
             with contextlib.suppress(FileNotFoundError):
-                if not _unlinked(folder, inner):
-                    _moved(folder, inner, root, fresh)
+                if not _unlink_entry(folder, inner):
+                    _move_entry(folder, inner, root, fresh)
     # Entries that were added meanwhile are handled in the next round.
     with contextlib.suppress(OSError):
         os.rmdir(moved, dir_fd=root)
 
 
-def _moved(folder: int, name: str, root: int, fresh: Iterator[str]) -> str:
-    _loosen(folder, name)
+def _move_entry(folder: int, name: str, root: int, fresh: Iterator[str]) -> str:
+    _loosen_rights(folder, name)
     new = next(fresh)
     os.rename(name, new, src_dir_fd=folder, dst_dir_fd=root)
     return new
 
 
-def _unlinked(folder: int, name: str) -> bool:
+def _unlink_entry(folder: int, name: str) -> bool:
     """Unlink an entry. Return False if it is a folder."""
     try:
         os.unlink(name, dir_fd=folder)
@@ -130,7 +130,7 @@ def _unlinked(folder: int, name: str) -> bool:
     return True
 
 
-def _loosen(folder: int, name: str) -> None:
+def _loosen_rights(folder: int, name: str) -> None:
     """Give the owner all rights on a folder. A link in its place is not followed."""
     if not hasattr(os, "O_PATH"):
         os.chmod(name, 0o700, dir_fd=folder, follow_symlinks=False)
@@ -145,11 +145,11 @@ def _loosen(folder: int, name: str) -> None:
 
 
 def _refuse_mount(folder: int, root: int, path: str) -> None:
-    if _mount(folder) != _mount(root):
+    if _identify_mount(folder) != _identify_mount(root):
         raise NotDeleted(f"{path} is a mount point", hint=f"unmount it first: `umount {path}`")
 
 
-def _mount(handle: int) -> object:
+def _identify_mount(handle: int) -> object:
     """Return a value that identifies a mount, even among mounts of the same disk if the kernel reports them."""
     with contextlib.suppress(OSError), open(f"/proc/self/fdinfo/{handle}", "rb") as lines:  # noqa: PTH123
         return next((line for line in lines if line.startswith(b"mnt_id:")), None)
@@ -157,7 +157,7 @@ def _mount(handle: int) -> object:
 
 
 @contextlib.contextmanager
-def _opened(name: str, folder: int | None = None) -> Iterator[int]:
+def _open_folder(name: str, folder: int | None = None) -> Iterator[int]:
     # The parent folder belongs to the user and may be reached through links. Its contents may not.
     flags = _FOLDER if folder is not None else _FOLDER & ~os.O_NOFOLLOW
     handle = os.open(name, flags, dir_fd=folder)
@@ -167,7 +167,7 @@ def _opened(name: str, folder: int | None = None) -> Iterator[int]:
         os.close(handle)
 
 
-def _hint(error: OSError) -> str:
+def _choose_hint(error: OSError) -> str:
     if error.errno in (errno.EBUSY, errno.EXDEV):
         return "unmount the file systems in it first"
     return "check its owner and write permission, then try again"
@@ -186,7 +186,7 @@ def walk(
     todo = [folder]
     while todo:
         path = todo.pop()
-        entries = [entry for entry in _entries(os.path.join(root, path)) if entry.name != ".git"]
+        entries = [entry for entry in _list_entries(os.path.join(root, path)) if entry.name != ".git"]
         yield path, entries
         inner = [joined(path, entry.name) for entry in entries if entry.is_dir(follow_symlinks=False)]
         todo += [inside for inside in inner if not is_checkout(os.path.join(root, inside)) and enter(inside)]
@@ -200,7 +200,7 @@ def open_up(root: str) -> None:
         mode = stat.S_IMODE(os.lstat(folder).st_mode)
         if mode & 0o700 != 0o700:
             os.chmod(folder, mode | 0o700)
-        todo += [entry.path for entry in _entries(folder) if entry.is_dir(follow_symlinks=False)]
+        todo += [entry.path for entry in _list_entries(folder) if entry.is_dir(follow_symlinks=False)]
 
 
 def is_checkout(folder: str) -> bool:
@@ -219,6 +219,6 @@ def joined(*parts: str) -> str:
     return "/".join(part for part in parts if part)
 
 
-def _entries(folder: str) -> list[os.DirEntry[str]]:
+def _list_entries(folder: str) -> list[os.DirEntry[str]]:
     with os.scandir(folder) as found:
         return sorted(found, key=lambda entry: entry.name)

@@ -77,7 +77,7 @@ def config_text(listed: str, *, top: str) -> str:
             f"{top} keeps its refs in the form {theirs['extensions.refstorage']!r}, which fleet cannot read",
             hint="run `git refs migrate --ref-format=files` to convert them",
         )
-    ours = OWN | _taken_over(theirs) | _lfs(theirs)
+    ours = OWN | _taken_over(theirs) | _select_lfs(theirs)
     sha256 = theirs.get("extensions.objectformat") == "sha256"
     ours["core.repositoryFormatVersion"] = "1" if sha256 else "0"
     if sha256:
@@ -99,7 +99,7 @@ def is_fleets(text: str) -> bool:
     lfs = {key: value for key, value in values.items() if key.startswith("filter.")}
     return (
         OWN.keys() <= values.keys()
-        and (not lfs or lfs == _lfs(lfs))
+        and (not lfs or lfs == _select_lfs(lfs))
         and all(key in lfs or _may_be(key, value) for key, value in values.items())
     )
 
@@ -128,7 +128,7 @@ def _taken_over(theirs: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _lfs(theirs: Mapping[str, str]) -> dict[str, str]:
+def _select_lfs(theirs: Mapping[str, str]) -> dict[str, str]:
     if any(theirs.get(key) not in allowed for key, allowed in LFS.items()):
         return {}
     return {key: theirs[key] for key in LFS} | {"filter.lfs.required": "true"}
@@ -169,20 +169,20 @@ def in_the_way(repository: Repository, branch: str) -> str:
     Git cannot keep two branches if the name of one is a folder of the other.
     """
     heads = os.path.join(repository.common, "refs", "heads")
-    if found := next((each for each in _above(branch) if os.path.isfile(os.path.join(heads, each))), ""):
+    if found := next((each for each in _list_branches_above(branch) if os.path.isfile(os.path.join(heads, each))), ""):
         return found
     for folder, _, names in os.walk(os.path.join(heads, branch)):
         if name := next((each for each in sorted(names) if not each.endswith(".lock")), ""):
             return os.path.relpath(os.path.join(folder, name), heads)
-    return _packed(repository, _above(branch), branch)
+    return _find_packed(repository, _list_branches_above(branch), branch)
 
 
-def _above(branch: str) -> list[str]:
+def _list_branches_above(branch: str) -> list[str]:
     parts = branch.split("/")
     return ["/".join(parts[:count]) for count in range(1, len(parts))]
 
 
-def _packed(repository: Repository, names: list[str], folder: str) -> str:
+def _find_packed(repository: Repository, names: list[str], folder: str) -> str:
     """Return a packed branch that has one of these names or is below a folder."""
     packed = read(os.path.join(repository.common, "packed-refs"), MOST_PACKED)
     if " refs/heads/" not in packed:
@@ -278,13 +278,13 @@ class View:
     def kinds(self, names: Iterable[bytes], env: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
         """Return the id and type of each named object, or the name and "missing"."""
         asked = b"".join(name + b"\n" for name in names)
-        return _rows(self.git("cat-file", FORM, env=env, stdin=asked).split(b"\n")[:-1])
+        return _parse_rows(self.git("cat-file", FORM, env=env, stdin=asked).split(b"\n")[:-1])
 
     def known_kinds(self, names: Sequence[bytes]) -> list[tuple[str, str]]:
         """Return the same for names that are complete. In a supervisor, a long-lived git process answers."""
         self.make()
         told = ask_reader(self.path, ALONE, names)
-        return self.kinds(names) if told is None else _rows(told)
+        return self.kinds(names) if told is None else _parse_rows(told)
 
     def make(self) -> None:
         """Create missing parts of the view and repair the others. Raises RepositoryGone, NotOwned."""
@@ -299,7 +299,7 @@ class View:
         planted += ["config"] if config.startswith(HEADLINE) and not own else []
         if planted:
             self._put_aside(planted)
-        self._write(config if own else self._taken_over())
+        self._write_config(config if own else self._taken_over())
 
     def planted(self, since: float) -> list[str]:
         """Return the files that others put into the view since a moment and that fleet moved aside."""
@@ -327,14 +327,14 @@ class View:
 
     def adopt(self) -> None:
         """Take over the repository's current settings, after it has been trusted."""
-        self._write(self._taken_over())
+        self._write_config(self._taken_over())
 
     def _taken_over(self) -> str:
         # Git only lists here and obeys none of it.
         listed = git("config", "--null", "--list", cwd="/", env={"GIT_DIR": self.repository.common})
         return config_text(os.fsdecode(listed), top=self.repository.top)
 
-    def _write(self, config: str) -> None:
+    def _write_config(self, config: str) -> None:
         common = self.repository.common
         for folder in ("logs", "info"):
             make_private(os.path.join(self.path, folder))
@@ -343,7 +343,7 @@ class View:
         for name in {"logs/refs", "lfs"} & set(shared):
             os.makedirs(os.path.join(common, name), exist_ok=True)
         for name in shared:
-            _link(os.path.join(common, name), os.path.join(self.path, name))
+            _ensure_link(os.path.join(common, name), os.path.join(self.path, name))
         for name, text in (("HEAD", HEAD), ("config", config)):
             if self._read(name) != text:
                 atomic_write(os.path.join(self.path, name), os.fsencode(text), 0o600)
@@ -357,7 +357,7 @@ def _is_folder(path: str) -> bool:
     return os.path.isdir(path) and not os.path.islink(path)
 
 
-def _rows(lines: Iterable[bytes]) -> list[tuple[str, str]]:
+def _parse_rows(lines: Iterable[bytes]) -> list[tuple[str, str]]:
     rows = (os.fsdecode(line).rpartition(" ") for line in lines)
     return [(name, kind) for name, _, kind in rows]
 
@@ -369,7 +369,7 @@ def _keep_private(index: str) -> None:
             os.chmod(index, 0o600)  # noqa: PTH101
 
 
-def _link(target: str, path: str) -> None:
+def _ensure_link(target: str, path: str) -> None:
     if os.path.islink(path) and os.readlink(path) == target:
         return
     # Renamed into place, because several processes may do this at once.

@@ -62,7 +62,7 @@ def file_changes(view: View, base: str, tree: str) -> list[FileChange]:
         elif field.count(b"\t") >= 2:
             added, removed, path = field.split(b"\t", 2)
             if path in found:
-                found[path] = found[path].replace(added=_number(added), removed=_number(removed))
+                found[path] = found[path].replace(added=_parse_number(added), removed=_parse_number(removed))
     return list(found.values())
 
 
@@ -102,7 +102,7 @@ def newest_commits(view: View, base: str, tip: str) -> list[WorkCommit]:
     cut = f"%<({LONGEST_WORDS},trunc)"
     form = f"--format=%H%x00{cut}%an%x00%aI%x00{cut}%s%x00"
     words = ("log", "--no-show-signature", f"--max-count={MOST_COMMITS}", form, "--end-of-options", f"{base}..{tip}")
-    return list(_read(view.git(*words)))
+    return list(_parse_commits(view.git(*words)))
 
 
 def unknown_commits(view: View, names: Iterable[str]) -> list[str]:
@@ -118,14 +118,14 @@ def files_at(view: View, tree: str, most: int) -> set[str]:
     return {os.fsdecode(name) for name in told.split(b"\0")[:most] if name}
 
 
-def _read(told: bytes) -> Iterator[WorkCommit]:
+def _parse_commits(told: bytes) -> Iterator[WorkCommit]:
     fields = [field.decode("utf-8", "replace").strip() for field in told.split(b"\0")]
     for start in range(0, len(fields) - 3, 4):
         commit, author, at, subject = fields[start : start + 4]
         yield WorkCommit(id=commit, subject=subject, author=author, at=at)
 
 
-def _number(field: bytes) -> int | None:
+def _parse_number(field: bytes) -> int | None:
     return int(field) if field.isdigit() else None
 
 
@@ -146,7 +146,7 @@ def landed_in(view: View, branch: str, tip: str, merged: Mapping[str, Any] | Non
     if merged and merged.get("tip") == tip and isinstance(merged.get("commit"), str):
         commits.append(merged["commit"])
     for commit in commits:
-        for ref in _holders(view, commit):
+        for ref in _list_holders(view, commit):
             kind, _, name = ref.partition("/")
             own = name if kind == "heads" else name.partition("/")[2]  # a pushed branch is no other branch
             if own != branch:
@@ -154,7 +154,7 @@ def landed_in(view: View, branch: str, tip: str, merged: Mapping[str, Any] | Non
     return ""
 
 
-def _holders(view: View, commit: str) -> list[str]:
+def _list_holders(view: View, commit: str) -> list[str]:
     if not commit.isalnum():
         return []
     form = "--format=%(refname:lstrip=1)"
@@ -175,7 +175,7 @@ def note_move(home: Home, entry: BranchMove) -> None:
 def moved_by_fleet(home: Home, repository: Repository, old: str, new: str) -> bool:
     """Return True if fleet alone moved branches of the repository from one commit to the other."""
     reached = {old}
-    for _, before, after in _moves(home, repository):
+    for _, before, after in _read_moves(home, repository):
         if before in reached:
             reached.add(after)
     return new in reached
@@ -183,12 +183,12 @@ def moved_by_fleet(home: Home, repository: Repository, old: str, new: str) -> bo
 
 def reached_by_fleet(home: Home, repository: Repository, branch: str, old: str) -> str:
     """Return the commit to which fleet moved a branch from another, or that commit if fleet did not move it."""
-    for name, before, after in _moves(home, repository):
+    for name, before, after in _read_moves(home, repository):
         old = after if name == branch and before == old else old
     return old
 
 
-def _moves(home: Home, repository: Repository) -> Iterator[tuple[str, str, str]]:
+def _read_moves(home: Home, repository: Repository) -> Iterator[tuple[str, str, str]]:
     """Yield fleet's moves of branches in a repository, oldest first: the branch, the old and the new commit."""
     text = read_plain(home.moves, LONGEST).decode("ascii", "replace")
     for line in text.splitlines():

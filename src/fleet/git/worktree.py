@@ -91,10 +91,10 @@ def add(
     with locked(home, repository):
         tip = _check_branch_free(repository, branch, base_commit, made=made)
         try:
-            admin = _register(repository, path, branch, "" if tip else base_commit)
+            admin = _register_with_retries(repository, path, branch, "" if tip else base_commit)
         except BaseException as error:
-            asides = _undo(repository, path, branch, base_commit if made else "", killed=_was_killed(error))
-            _delete(asides, repository, path)
+            asides = _undo_locked(repository, path, branch, base_commit if made else "", killed=_was_killed(error))
+            _delete_asides(asides, repository, path)
             raise
     try:
         # Outside the lock, because this step takes long and each worktree has its own index.
@@ -111,8 +111,8 @@ def undo(home: Home, repository: Repository, *, path: str, branch: str, base_com
     A branch that it created is deleted only if it did not move.
     """
     with locked(home, repository):
-        asides = _undo(repository, path, branch, base_commit if made else "", killed=True)
-    _delete(asides, repository, path)
+        asides = _undo_locked(repository, path, branch, base_commit if made else "", killed=True)
+    _delete_asides(asides, repository, path)
 
 
 def take_away(home: Home, repository: Repository, path: str, admin: str = "") -> list[str]:
@@ -122,7 +122,7 @@ def take_away(home: Home, repository: Repository, path: str, admin: str = "") ->
     has a mount.
     """
     with locked(home, repository):
-        return _take_away(repository, path, admin)
+        return _take_away_locked(repository, path, admin)
 
 
 def sweep_away(repository: Repository, path: str) -> None:
@@ -133,7 +133,7 @@ def sweep_away(repository: Repository, path: str) -> None:
 
 def remove(home: Home, repository: Repository, path: str, admin: str = "") -> None:
     """Remove a worktree with its contents. Calling it again is safe, even after a kill midway. Its branch stays."""
-    _delete(take_away(home, repository, path, admin), repository, path)
+    _delete_asides(take_away(home, repository, path, admin), repository, path)
 
 
 def follow(path: str, admin: str, *, before: str, admin_before: str) -> None:
@@ -173,18 +173,18 @@ def _check_branch_free(repository: Repository, branch: str, base_commit: str, *,
     return tip
 
 
-def _register(repository: Repository, path: str, branch: str, base_commit: str) -> str:
+def _register_with_retries(repository: Repository, path: str, branch: str, base_commit: str) -> str:
     make_private(os.path.dirname(path))
     for pause in MOMENTS_SECONDS:
         try:
-            return _begin(repository, path, branch, base_commit)
+            return _register_once(repository, path, branch, base_commit)
         except GitFault as fault:
             _wait_or_raise(repository, fault, pause)
-            _undo(repository, path, branch, base_commit, killed=False)
+            _undo_locked(repository, path, branch, base_commit, killed=False)
     raise FleetError(f"git did not create a worktree at {path}")
 
 
-def _begin(repository: Repository, path: str, branch: str, base_commit: str) -> str:
+def _register_once(repository: Repository, path: str, branch: str, base_commit: str) -> str:
     words = ["worktree", "add", "--quiet", "--no-checkout", "--lock", "--reason", REASON]
     words += ["--no-track", "-b", branch, "--", path, base_commit] if base_commit else ["--", path, branch]
     git(*words, cwd=repository.common, env={"GIT_DIR": repository.common})
@@ -211,11 +211,11 @@ def _was_killed(error: BaseException) -> bool:
     return isinstance(error, GitFault) and error.status < 0
 
 
-def _undo(repository: Repository, path: str, branch: str, made_from: str, *, killed: bool) -> list[str]:
+def _undo_locked(repository: Repository, path: str, branch: str, made_from: str, *, killed: bool) -> list[str]:
     """Undo an `add`. Return the folders that now wait for deletion."""
     asides: list[str | None] = []
     if admin_of(repository, path) or not os.path.lexists(path) or _is_worktree(path):
-        asides += _take_away(repository, path, "")
+        asides += _take_away_locked(repository, path, "")
     for admin, place in worktrees(repository):
         # Git creates its folder first and records the path in it later. Until then, only its name identifies it.
         if not place and re.fullmatch(re.escape(os.path.basename(path)) + r"\d*", os.path.basename(admin)):
@@ -229,26 +229,26 @@ def _undo(repository: Repository, path: str, branch: str, made_from: str, *, kil
     return [aside for aside in asides if aside]
 
 
-def _delete(asides: list[str], repository: Repository, path: str) -> None:
+def _delete_asides(asides: list[str], repository: Repository, path: str) -> None:
     for aside in asides:
         delete(aside)
     sweep_away(repository, path)
 
 
-def _take_away(repository: Repository, path: str, admin: str) -> list[str]:
-    found = _own_admin(repository, path, admin)
+def _take_away_locked(repository: Repository, path: str, admin: str) -> list[str]:
+    found = _find_own_admin(repository, path, admin)
     if not found and os.path.lexists(path) and not _is_worktree(path):
         raise NotDeleted(
             f"{path} is not a worktree of {repository.top}", hint="inspect the folder; fleet did not change it"
         )
-    if _holds(real(path), repository.common) or _holds(real(path), repository.top):
+    if _contains(real(path), repository.common) or _contains(real(path), repository.top):
         raise NotDeleted(f"{path} holds the repository itself", hint="nothing was removed")
     asides = [set_aside(path, os.path.dirname(path), ASIDE)]
     asides += [set_aside(found, repository.common, ADMIN_ASIDE)] if found else []
     return [aside for aside in asides if aside]
 
 
-def _own_admin(repository: Repository, path: str, admin: str) -> str | None:
+def _find_own_admin(repository: Repository, path: str, admin: str) -> str | None:
     """Return git's folder for the worktree at a path.
 
     This is its first folder, unless another worktree uses that folder now.
@@ -264,7 +264,7 @@ def _own_admin(repository: Repository, path: str, admin: str) -> str | None:
 def _refuse_place(repository: Repository, path: str) -> None:
     if os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path)):  # noqa: PTH112
         raise FleetError(f"{path} already exists", hint="run `fleet list --repair` to find leftover worktrees")
-    if not os.path.isabs(path) or _holds(repository.common, path):  # noqa: PTH117
+    if not os.path.isabs(path) or _contains(repository.common, path):  # noqa: PTH117
         raise FleetError(f"a worktree cannot be at {path}", hint="set project.worktree_root to another directory")
 
 
@@ -278,5 +278,5 @@ def _is_worktree(path: str) -> bool:
         return False
 
 
-def _holds(folder: str, path: str) -> bool:
+def _contains(folder: str, path: str) -> bool:
     return os.path.realpath(path) == folder or os.path.realpath(path).startswith(folder.rstrip(os.sep) + os.sep)

@@ -55,7 +55,7 @@ def sort_out(root: str, listing: bytes, *, largest: int | None, most_untracked: 
             gone += [path] if tag != b"?" else []
         elif stat.S_ISDIR(found.st_mode):
             nested.append(path.rstrip(b"/"))
-        elif why := _refusal(found, largest):
+        elif why := _explain_refusal(found, largest):
             left_out.append(LeftOutFile(path=os.fsdecode(path), why=why))
         elif tag != b"?" or most_untracked is None or untracked <= most_untracked:
             put.append(path)
@@ -99,7 +99,7 @@ def listed(listing: bytes) -> Iterator[tuple[bytes, bytes]]:
             yield tag, path
 
 
-def _refusal(found: os.stat_result, largest: int | None) -> str:
+def _explain_refusal(found: os.stat_result, largest: int | None) -> str:
     if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
         return "no plain file"
     if largest is not None and found.st_size > largest:
@@ -127,7 +127,7 @@ def unknown_filters(view: View, place: WorktreePlace, index: str, paths: Iterabl
     answers = {path: os.fsdecode(value) for path, value in zip(told[::3], told[2::3], strict=False)}
     if set(answers.values()) <= {"unspecified", "unset"}:
         return {}
-    plain = {"unspecified", "unset", *_known_filters(view)}
+    plain = {"unspecified", "unset", *_list_known_filters(view)}
     return {path: name for path, name in answers.items() if name not in plain}
 
 
@@ -140,7 +140,7 @@ def filtered_by_them(
     """
     if not filtered:
         return {}
-    with _their_index(place, copy) as theirs:
+    with _copy_index(place, copy) as theirs:
         if not theirs:
             return {}
         listing = view.git("ls-files", "-z", "-t", "-m", tree=place.path, index=theirs, allow=BROKEN)
@@ -155,13 +155,13 @@ def filtered_by_them(
 
 def sparse_paths(view: View, place: WorktreePlace, copy: str) -> set[bytes]:
     """Return the paths that were never checked out according to the worktree's index: missing but not deleted."""
-    with _their_index(place, copy) as theirs:
+    with _copy_index(place, copy) as theirs:
         listing = view.git("ls-files", "-z", "-t", index=theirs, allow=BROKEN) if theirs else b""
     return {path for tag, path in listed(listing) if tag in (b"S", b"s")}
 
 
 @contextlib.contextmanager
-def _their_index(place: WorktreePlace, copy: str) -> Iterator[str]:
+def _copy_index(place: WorktreePlace, copy: str) -> Iterator[str]:
     """Yield the path of a copy of the worktree's index, or "" if it has none."""
     data = place.read("index")
     if not data:
@@ -175,7 +175,7 @@ def _their_index(place: WorktreePlace, copy: str) -> Iterator[str]:
         os.unlink(copy)
 
 
-def _known_filters(view: View) -> set[str]:
+def _list_known_filters(view: View) -> set[str]:
     """Return the filters that fleet's settings run."""
     told = view.git("config", "--name-only", "--get-regexp", r"^filter\..*\.(clean|process)$", allow=(1,))
     return {line.removeprefix("filter.").rpartition(".")[0] for line in told.decode(errors="replace").splitlines()}

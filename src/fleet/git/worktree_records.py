@@ -93,7 +93,7 @@ def branches_checked_out(repository: Repository) -> dict[str, str]:
     places = [] if repository.top == repository.common else [(repository.common, repository.top)]
     found: dict[str, str] = {}
     for admin, path in places + worktrees(repository):
-        heads = (head_of(admin)[0], _rebased(admin, "rebase-merge"), _rebased(admin, "rebase-apply"))
+        heads = (head_of(admin)[0], _read_rebased(admin, "rebase-merge"), _read_rebased(admin, "rebase-apply"))
         for branch in heads:
             if branch:
                 found.setdefault(branch, path)
@@ -144,7 +144,7 @@ def leads(folder: str, text: str) -> str:
     return os.path.normpath(os.path.join(folder, text.removesuffix("\n"))).replace("\0", "")
 
 
-def _rebased(admin: str, what: str) -> str | None:
+def _read_rebased(admin: str, what: str) -> str | None:
     text = read(os.path.join(admin, what, "head-name")).strip()
     return text.removeprefix("refs/heads/") if text.startswith("refs/heads/") else None
 
@@ -203,10 +203,10 @@ def git_lives(repository: Repository) -> bool:
         pids = [name for name in os.listdir("/proc") if name.isdigit()]
     except OSError:
         return True
-    return any(_works_there(pid, places, repository) for pid in pids)
+    return any(_is_working_there(pid, places, repository) for pid in pids)
 
 
-def _works_there(pid: str, places: list[str], repository: Repository) -> bool:
+def _is_working_there(pid: str, places: list[str], repository: Repository) -> bool:
     if not _read(pid, "comm").startswith(b"git"):
         return False
     try:

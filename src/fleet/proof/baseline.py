@@ -49,7 +49,7 @@ def spawned(
         "repository": "",
         "started_at": run.started_at.isoformat(),
         "others": others,
-        "events_at": size_of(_events(home, run)),
+        "events_at": size_of(_events_path(home, run)),
     }
     if reach:
         told |= {"reach": reach}
@@ -75,7 +75,7 @@ def spawn_of(run: Run) -> dict[str, Any]:
 
 def begun_now(home: Home, run: Run) -> str:
     """Return the record of a run's start as JSON, with the events of the run counted from now on."""
-    return encode(spawn_of(run) | {"events_at": size_of(_events(home, run))})
+    return encode(spawn_of(run) | {"events_at": size_of(_events_path(home, run))})
 
 
 def piece(run: Run) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def size_of(path: str) -> int:
         return 0
 
 
-def _events(home: Home, run: Run) -> str:
+def _events_path(home: Home, run: Run) -> str:
     return os.path.join(home.task(run.task_id), "events.jsonl")  # noqa: PTH118
 
 

@@ -108,10 +108,12 @@ def claims_of(
     """
     if result is None:
         return Claims()
-    absent, untouched = _files(result.files_changed, ground, tracked)
+    absent, untouched = _check_files(result.files_changed, ground, tracked)
     vanished: list[str] = []
     if not ground.is_git:  # the times of a file show whether it may have changed
-        vanished = [claim for claim in untouched if not _places(claim, ground) and _was_used(claim, ground)]
+        vanished = [
+            claim for claim in untouched if not _find_existing_forms(claim, ground) and _was_used(claim, ground)
+        ]
         untouched = [claim for claim in untouched if _is_surely_old(claim, ground)]
     ids = [match[0] for each in result.commits[:MOST_CLAIMS] if (match := COMMIT.match(each.strip()))]
     return Claims(
@@ -123,11 +125,11 @@ def claims_of(
         vanished=tuple(vanished),
         untouched=tuple(untouched),
         unknown_commits=tuple(unknown(ids)) if ids else (),
-        unseen=tuple(_unseen(result.tests, ground)),
+        unseen=tuple(_find_unseen_commands(result.tests, ground)),
     )
 
 
-def _files(
+def _check_files(
     claimed: Iterable[str], ground: ClaimContext, tracked: Callable[[], set[str]]
 ) -> tuple[list[str], list[str]]:
     """Return the claimed files that do not exist, and those that are unchanged."""
@@ -136,7 +138,7 @@ def _files(
     untouched: list[str] = []
     there: set[str] | None = None
     for claim in list(claimed)[:MOST_CLAIMS]:
-        forms = list(_forms(claim, ground))
+        forms = list(_list_forms(claim, ground))
         if any(_is_among(form, changed) for form in forms) or _is_elsewhere(claim, ground):
             continue
         if not forms and not _is_artifact(claim, ground):
@@ -149,14 +151,14 @@ def _files(
     return absent, untouched
 
 
-def _forms(claim: str, ground: ClaimContext) -> Iterator[str]:
+def _list_forms(claim: str, ground: ClaimContext) -> Iterator[str]:
     """Yield a claimed path as git would name it: relative to the working directory, without explanations."""
     texts = [claim.strip().strip("`'\""), *(part.strip().strip("`'\"") for part in _NOTE.split(claim))]
     for text in texts:
         path = text
         if os.path.isabs(path):
             real = os.path.normpath(path)
-            inside = next((top for top in _tops(ground.top) if real.startswith(os.path.join(top, ""))), None)
+            inside = next((top for top in _list_tops(ground.top) if real.startswith(os.path.join(top, ""))), None)
             if inside is None:
                 continue
             path = os.path.relpath(real, inside)
@@ -165,7 +167,7 @@ def _forms(claim: str, ground: ClaimContext) -> Iterator[str]:
             yield path
 
 
-def _tops(top: str) -> tuple[str, ...]:
+def _list_tops(top: str) -> tuple[str, ...]:
     return (os.path.normpath(top), os.path.realpath(top))
 
 
@@ -188,7 +190,7 @@ def _is_elsewhere(claim: str, ground: ClaimContext) -> bool:
     """Return True if git cannot show a claimed file: an artifact, an outside path, or a recent file."""
     text = claim.strip().strip("`'\"")
     path = os.path.expanduser(text)
-    if os.path.isabs(path) and not any(path.startswith(os.path.join(top, "")) for top in _tops(ground.top)):
+    if os.path.isabs(path) and not any(path.startswith(os.path.join(top, "")) for top in _list_tops(ground.top)):
         return os.path.lexists(path) or not path.startswith(os.path.join(ground.artifacts, ""))
     if text.startswith("..") or "://" in text or not text:
         return True
@@ -211,16 +213,16 @@ def _is_on_disk(form: str, ground: ClaimContext) -> bool:
         return False
 
 
-def _places(claim: str, ground: ClaimContext) -> list[str]:
+def _find_existing_forms(claim: str, ground: ClaimContext) -> list[str]:
     """Return the forms of a claimed path that exist on the disk."""
-    return [form for form in _forms(claim, ground) if _is_on_disk(form, ground)]
+    return [form for form in _list_forms(claim, ground) if _is_on_disk(form, ground)]
 
 
 def _is_surely_old(claim: str, ground: ClaimContext) -> bool:
     """Return True if no tool named a claimed file, and neither it nor a folder above it changed since the start."""
     if not (ground.tells_tools and ground.stream.whole) or ground.stream.delegates or _was_used(claim, ground):
         return False
-    return any(_is_old_file(os.path.join(ground.top, form), ground) for form in _places(claim, ground))
+    return any(_is_old_file(os.path.join(ground.top, form), ground) for form in _find_existing_forms(claim, ground))
 
 
 def _is_old_file(path: str, ground: ClaimContext) -> bool:
@@ -242,21 +244,21 @@ def _was_used(claim: str, ground: ClaimContext) -> bool:
     return not name or ground.stream.mentions(name)
 
 
-def _unseen(tests: Iterable[dict[str, str]], ground: ClaimContext) -> Iterator[str]:
+def _find_unseen_commands(tests: Iterable[dict[str, str]], ground: ClaimContext) -> Iterator[str]:
     """Yield commands that are claimed to have passed but were never run, if the stream shows every command."""
     stream = ground.stream
     if not (ground.tells_tools and stream.told and stream.whole) or stream.delegates:
         return
-    if any(_SCRIPT.search(command) or OPAQUE & set(_names(command)) for command in stream.commands):
+    if any(_SCRIPT.search(command) or OPAQUE & set(_list_program_names(command)) for command in stream.commands):
         return
-    ran = {name for command in stream.commands for name in _started(command)}
+    ran = {name for command in stream.commands for name in _find_started_words(command)}
     for test in list(tests)[:MOST_CLAIMS]:
         command = test.get("command", "").strip()
-        if test.get("status") == "passed" and (runner := _runner(command)) and runner not in ran:
+        if test.get("status") == "passed" and (runner := _find_runner(command)) and runner not in ran:
             yield command[:LONGEST_CLAIM]
 
 
-def _runner(command: str) -> str:
+def _find_runner(command: str) -> str:
     """Return the program of a claimed command. Return "" if the claim looks like a sentence."""
     if len(command.split()) > 15 or _SENTENCE.search(command) or "\n" in command:
         return ""
@@ -268,11 +270,11 @@ def _runner(command: str) -> str:
     return ""
 
 
-def _started(command: str) -> list[str]:
+def _find_started_words(command: str) -> list[str]:
     """Return the words of a command line, without commands that only print or search for names."""
     parts = (part for part in _PARTS.split(command) if not _ONLY_SAID.match(part))
-    return [name for part in parts for name in _names(part)]
+    return [name for part in parts for name in _list_program_names(part)]
 
 
-def _names(command: str) -> list[str]:
+def _list_program_names(command: str) -> list[str]:
     return [word.rpartition("/")[2] for word in _WORD.findall(command)]

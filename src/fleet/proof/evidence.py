@@ -82,7 +82,7 @@ class RunEvidence(Record):
             blank=self.tree.blank,
             missing=self.missing,
             claimed_no_changes=self.result is not None and self.result.status == NO_CHANGES,
-            claimed_blocked=_blocked(self.result),
+            claimed_blocked=_explain_block(self.result),
             absent=self.claims.absent,
             absent_artifact=self.claims.absent_artifact,
             untouched=self.claims.untouched,
@@ -113,7 +113,7 @@ class RunEvidence(Record):
         }
 
 
-def _blocked(result: ResultFile | None) -> str:
+def _explain_block(result: ResultFile | None) -> str:
     """Return a sentence with the agent's reason if the agent reported that it is blocked. Return "" if it did not."""
     if result is None or result.status != BLOCKED:
         return ""
@@ -139,7 +139,7 @@ def look(live: Live) -> RunEvidence:
     run, folder = live.run, live.folder
     lines, whole = folder.events_since(int(spawn_of(run).get("events_at") or 0), live.began_here)
     told, refused = folder.result_left(since=live.began_here)
-    handed_in = _handed_in(run)
+    handed_in = _read_handed_in(run)
     return RunEvidence(
         result=handed_in or told,
         refused="" if handed_in else refused,
@@ -147,29 +147,29 @@ def look(live: Live) -> RunEvidence:
         # A user may have acted in the terminal without a trace in the session.
         tells_tools=live.coder.tells_tools and not live.interactive,
         stream=stream_of(lines, whole=whole, task_id=run.task_id),
-        transcript=_transcript(live.coder, run, live.env),
+        transcript=_read_transcript(live.coder, run, live.env),
         strayed=tuple(run.notes.get("strayed", ())),
     )
 
 
-def _transcript(coder: Coder, run: Run, env: Mapping[str, str]) -> dict[str, Any]:
+def _read_transcript(coder: Coder, run: Run, env: Mapping[str, str]) -> dict[str, Any]:
     """Return what files other than stdout show of a run's session (E3). The count is None if unknown."""
     told: dict[str, Any] = {"found": False, "session": run.session, "tool_calls": None}
     pattern = coder.transcript(run.session, run.workspace, env) if run.session else ""
     for path in islice(files_of(pattern), MOST_TRANSCRIPTS):
         if os.path.isfile(path) and not os.path.islink(path):  # noqa: PTH113, PTH114
-            return told | {"found": True, "tool_calls": _tool_calls(coder, path)}
+            return told | {"found": True, "tool_calls": _count_tool_calls(coder, path)}
     return told
 
 
-def _tool_calls(coder: Coder, path: str) -> int | None:
+def _count_tool_calls(coder: Coder, path: str) -> int | None:
     if type(coder).parse_session is Coder.parse_session or os.path.getsize(path) > LARGEST_TRANSCRIPT:  # noqa: PTH202
         return None
     lines = read_plain(path, LARGEST_TRANSCRIPT).decode("utf-8", "replace").splitlines()
     return sum(event.kind == Kind.TOOL_USE for line in lines for event in coder.parse_session(line))
 
 
-def _handed_in(run: Run) -> ResultFile | None:
+def _read_handed_in(run: Run) -> ResultFile | None:
     """Return the result that a coder with an output schema returned at its end."""
     told = run.notes.get("handed_in")
     try:
@@ -197,23 +197,23 @@ def compared(found: RunEvidence, live: Live, task: Task, tree: TreeEvidence) -> 
     return found.replace(
         tree=tree,
         compared=True,
-        claims=_claims(found, tree, ground),
+        claims=_check_claims(found, tree, ground),
         allow=tuple(allow),
         protect=protect,
         strayed=(*found.strayed, *globs.strays(own, allow=allow, protect=protect)),
     )
 
 
-def _files_below(top: str) -> set[str]:
+def _list_files_below(top: str) -> set[str]:
     """Return the files below a folder, relative to it, up to MOST_TRACKED. Links are not followed."""
     below = (os.path.join(folder, name) for folder, _, names in os.walk(top) for name in names)  # noqa: PTH118
     return {os.path.relpath(path, top) for path in islice(below, MOST_TRACKED)}
 
 
-def _claims(found: RunEvidence, tree: TreeEvidence, ground: ClaimContext) -> Claims:
+def _check_claims(found: RunEvidence, tree: TreeEvidence, ground: ClaimContext) -> Claims:
     view = tree.view
     if view is None:  # without git nothing shows the earlier state
-        return claims_of(found.result, ground, tracked=lambda: _files_below(ground.top), unknown=lambda _ids: [])
+        return claims_of(found.result, ground, tracked=lambda: _list_files_below(ground.top), unknown=lambda _ids: [])
     at = tree.tip or tree.base
     return claims_of(
         found.result,

@@ -75,10 +75,10 @@ def _is_idle(line: str, task_id: str, depth: int) -> bool:
         writes = [redirect.target for redirect in each.redirects if ">" in redirect.operator]
         if not all(_is_nowhere(target, task_id) for target in writes):
             return False
-        words = [_text(word) for word in each.words]
+        words = [_as_text(word) for word in each.words]
         while words and _ASSIGNMENT.match(words[0]):
             words.pop(0)
-        writes_result = any(_is_result(_text(target), task_id) for target in writes)
+        writes_result = any(_is_result(_as_text(target), task_id) for target in writes)
         is_result = writes_result and words == ["cat"]
         if words and not is_result and not _is_simple(words, task_id, depth):
             return False
@@ -101,7 +101,7 @@ def _is_simple(words: list[str], task_id: str, depth: int) -> bool:
 
 def _is_nowhere(target: Word, task_id: str) -> bool:
     """Return True if a redirection to `target` changes no file other than the agent's result."""
-    path = _text(target)
+    path = _as_text(target)
     return path in ("/dev/null", "/dev/stderr", "/dev/stdout") or path.isdigit() or _is_result(path, task_id)
 
 
@@ -110,7 +110,7 @@ def _is_result(path: str, task_id: str) -> bool:
     return name == RESULT and (_FOLDER in folder or folder.endswith(f"/{task_id}/artifacts"))
 
 
-def _text(word: Word) -> str:
+def _as_text(word: Word) -> str:
     return "".join(piece.text for piece in word)
 
 

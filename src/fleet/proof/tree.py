@@ -69,7 +69,7 @@ class TreeEvidence(Record):
             "commit_count": self.count,
             "commits": [commit.as_dict() for commit in self.commits],
             "file_count": self.changed,
-            "files": [_row(change) for change in files[:MOST_FILES]],
+            "files": [_make_row(change) for change in files[:MOST_FILES]],
             "added": sum(change.added or 0 for change in files),
             "removed": sum(change.removed or 0 for change in files),
             "blank": self.blank,
@@ -89,11 +89,11 @@ def of_worktree(work: Work, run: Run, *, committed: bool, left: Leftover | None 
     )
     if not base or (tip is None and committed):
         return made
-    base = begun_at(work.view, base, tip, _main_at_start(run)) if tip else base
+    base = begun_at(work.view, base, tip, _find_main_at_start(run)) if tip else base
     made = made.replace(base=base)
     end = tip if committed and tip else work.tree()
     found = file_changes(work.view, base, end) if end != base else []
-    own = _own_commit(run, left, base, tip)
+    own = _find_own_commit(run, left, base, tip)
     commits = own or (tuple(newest_commits(work.view, base, tip)) if tip not in (None, base) else ())
     count = len(commits) if len(commits) < MOST_COMMITS else count_commits(work.view, base, tip or "")
     return made.replace(
@@ -105,7 +105,7 @@ def of_worktree(work: Work, run: Run, *, committed: bool, left: Leftover | None 
     )
 
 
-def _own_commit(run: Run, left: Leftover | None, base: str, tip: str | None) -> tuple[WorkCommit, ...]:
+def _find_own_commit(run: Run, left: Leftover | None, base: str, tip: str | None) -> tuple[WorkCommit, ...]:
     """Return the commit that fleet made of a run's leftovers if the branch has no other, as git would list it."""
     subject = leftover_subject(run.id)
     if left is None or left.commit is None or (left.commit, left.parent) != (tip, base) or len(subject) > LONGEST_WORDS:
@@ -113,7 +113,7 @@ def _own_commit(run: Run, left: Leftover | None, base: str, tip: str | None) -> 
     return (WorkCommit(id=left.commit, subject=subject, author=FLEET.name, at=left.at),)
 
 
-def _main_at_start(run: Run) -> str:
+def _find_main_at_start(run: Run) -> str:
     """Return the commit of the main checkout when a run began. Return "" if unknown."""
     try:
         head = decode(spawn_of(run).get("primary") or "{}").get("head")
@@ -157,7 +157,7 @@ def of_directory(home: Home, run: Run) -> TreeEvidence:
     return made.replace(count=count, commits=named, files=(*moved, *dirty))
 
 
-def _row(change: FileChange) -> dict[str, Any]:
+def _make_row(change: FileChange) -> dict[str, Any]:
     path = os.fsencode(change.path).decode("utf-8", "replace")
     row = {"path": path, "status": change.status, "added": change.added, "removed": change.removed}
     return row | ({"submodule": True} if change.submodule else {})

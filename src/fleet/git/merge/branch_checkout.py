@@ -83,13 +83,15 @@ class BranchCheckout:
                 return f"a {word} is in progress there"
         if head_of(self._admin)[0] != self._branch:
             return "it is no longer on the branch"
-        tampered = ("index",) if os.path.islink(self._index) else self._tampered()  # git would write through a link
+        tampered = (
+            ("index",) if os.path.islink(self._index) else self._list_tampered()
+        )  # git would write through a link
         return f"{tampered[0]} of that worktree changed" if tampered else ""
 
     def why_not(self, old: str, new: str) -> str:
         """Return why git must not move the checkout from one commit to another, or "" if it may."""
         try:
-            return next(filter(None, self._reasons(old, new)), "")
+            return next(filter(None, self._list_reasons(old, new)), "")
         except (GitFault, OSError) as error:
             return f"fleet cannot list its changes: {error}"
 
@@ -99,10 +101,10 @@ class BranchCheckout:
 
     def touched(self, old: str, new: str) -> list[FileStep]:
         """Return the files that differ between two commits, and also from the first in the index or on disk."""
-        names = _names(self.git("diff-index", "--cached", "--name-only", "-z", "--no-renames", old))
-        names |= _names(self.git("ls-files", "-z", "-m"))
+        names = _split_names(self.git("diff-index", "--cached", "--name-only", "-z", "--no-renames", old))
+        names |= _split_names(self.git("ls-files", "-z", "-m"))
         steps, there = steps_between(self._view, old, new), Directories(self.path)
-        found = [step for step in steps if step.path in names or (step.is_new and _file_at(there, step))]
+        found = [step for step in steps if step.path in names or (step.is_new and _stat_file(there, step))]
         return [step for step in found if step.mode != GITLINK]
 
     def take_back(self, old: str, new: str) -> bool:
@@ -111,9 +113,9 @@ class BranchCheckout:
         Return False and remove nothing if a file holds anything but the beginning of its content in `new`.
         """
         there, begun = Directories(self.path), []
-        known, changed = _names(self.git("ls-files", "-z")), _names(self.git("ls-files", "-z", "-m"))
+        known, changed = _split_names(self.git("ls-files", "-z")), _split_names(self.git("ls-files", "-z", "-m"))
         for step in self.touched(old, new):
-            found = _file_at(there, step)
+            found = _stat_file(there, step)
             if found is None or (step.path in known and step.path not in changed):
                 continue
             if not self._is_begun(step, found, new):
@@ -133,18 +135,18 @@ class BranchCheckout:
             return step.mode == LINK and self.git("cat-file", "blob", name) == os.readlink(where)
         return self.git("cat-file", "--filters", name).startswith(read_plain(os.fsdecode(where), LONGEST))
 
-    def _reasons(self, old: str, new: str) -> Iterator[str]:
+    def _list_reasons(self, old: str, new: str) -> Iterator[str]:
         yield self.unfit()
         if os.path.lexists(self.lock) and not clear_stale(self._view.repository, self.lock):
             yield "git is running there"
-        yield from self._changed()
+        yield from self._list_changes()
         steps, there = steps_between(self._view, old, new), Directories(self.path)
         for step in steps:
-            if step.is_new and _file_at(there, step):
+            if step.is_new and _stat_file(there, step):
                 yield f"{os.fsdecode(step.path)} is in the way there"
-        yield from self._unwritable(steps, new)
+        yield from self._list_unwritable(steps, new)
 
-    def _changed(self) -> Iterator[str]:
+    def _list_changes(self) -> Iterator[str]:
         """Yield the differences from the branch's commit. Git does not run in submodules."""
         words = ("status", "--porcelain", "-z", "--untracked-files=no", "--ignore-submodules=dirty", "--no-renames")
         for row in self.git(*words).split(b"\0"):
@@ -172,18 +174,18 @@ class BranchCheckout:
         words = ("ls-files", "-z", "-o", "-m", "-d", "--exclude-standard")
         return bool(self._view.git(*words, tree=folder, index=index, env=env))
 
-    def _tampered(self) -> tuple[str, ...]:
+    def _list_tampered(self) -> tuple[str, ...]:
         repository = self._view.repository
         if os.path.realpath(self._admin) != repository.common:
             return state_of(repository, self.path, self._admin).tampered
         return () if real(os.path.join(self.path, ".git")) == repository.common else (".git",)
 
-    def _unwritable(self, steps: list[FileStep], new: str) -> Iterator[str]:
+    def _list_unwritable(self, steps: list[FileStep], new: str) -> Iterator[str]:
         """Yield the reasons why fleet's git cannot write files as the user's settings and programs would."""
         for step in steps:
             if step.mode == GITLINK and os.path.lexists(os.path.join(os.fsencode(self.path), step.path)):
                 yield f"the submodule {os.fsdecode(step.path)} would change there"
-        for file in _other_attributes(self._view.repository):
+        for file in _list_other_attributes(self._view.repository):
             if ABOUT_BYTES.search(read_plain(file, 1 << 20)):
                 yield f"{file} changes how files are written, which fleet does not support"
         asked = b"\0".join(step.path for step in steps if not step.is_gone)
@@ -191,7 +193,7 @@ class BranchCheckout:
         self._view.git("read-tree", new, index=index)
         words = ("check-attr", "--cached", "-z", "--stdin", "filter")
         told = self._view.git(*words, index=index, stdin=asked).split(b"\0")
-        known = {b"unspecified", b"unset", *_filters(self._view)}
+        known = {b"unspecified", b"unset", *_list_filters(self._view)}
         for path, value in zip(told[::3], told[2::3], strict=False):
             if value not in known:
                 yield f"the filter {os.fsdecode(value)} of {os.fsdecode(path)} is not run by fleet"
@@ -232,17 +234,17 @@ def steps_between(view: View, old: str, new: str) -> list[FileStep]:
     ]
 
 
-def _file_at(there: Directories, step: FileStep) -> os.stat_result | None:
+def _stat_file(there: Directories, step: FileStep) -> os.stat_result | None:
     found = there.lstat(step.path)
     return None if found is None or stat.S_ISDIR(found.st_mode) else found
 
 
-def _filters(view: View) -> list[bytes]:
+def _list_filters(view: View) -> list[bytes]:
     told = view.git("config", "--name-only", "--get-regexp", r"^filter\..*\.smudge$", allow=(1,))
     return [line.removeprefix(b"filter.").removesuffix(b".smudge") for line in told.splitlines()]
 
 
-def _other_attributes(repository: Repository) -> list[str]:
+def _list_other_attributes(repository: Repository) -> list[str]:
     """Return the attribute files outside of trees: the repository's, and the user's global one."""
     env = {"GIT_DIR": repository.common}
     told = git("config", "--type=path", "--get", "core.attributesFile", cwd="/", env=env, allow=(1,))
@@ -251,5 +253,5 @@ def _other_attributes(repository: Repository) -> list[str]:
     return [os.path.join(repository.common, "info", "attributes"), theirs]
 
 
-def _names(told: bytes) -> set[bytes]:
+def _split_names(told: bytes) -> set[bytes]:
     return {name for name in told.split(b"\0") if name}

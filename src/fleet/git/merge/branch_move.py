@@ -99,7 +99,7 @@ def entries(home: Home, repository: Repository | None = None, branch: str = "") 
         names = sorted(os.listdir(home.merges))
     except OSError:
         return []
-    found = [_read(home.merge(name.removesuffix(".json"))) for name in names if name.endswith(".json")]
+    found = [_read_entry(home.merge(name.removesuffix(".json"))) for name in names if name.endswith(".json")]
     known = [entry for entry in found if entry is not None]
     common = repository.common if repository else None
     return [entry for entry in known if common in (None, entry.common) and branch in ("", entry.branch)]
@@ -117,13 +117,13 @@ def move(home: Home, view: View, entry: BranchMove, *, in_use: Collection[str] =
         keep(home, entry)
         try:
             with checkouts_of(view, entry.branch) as checkouts:
-                why_not = _why_not(view, entry, checkouts, in_use)
+                why_not = _explain_refusal(view, entry, checkouts, in_use)
                 if checkouts and not why_not:
                     why_not = _fast_forward(view, entry, checkouts[0], lock)
             if why_not:
-                return _parked(home, view, entry, why_not)
+                return _park_commit(home, view, entry, why_not)
             if not checkouts:
-                _update(view, [f"update {entry.ref} {entry.new} {entry.old}"])
+                _update_refs(view, [f"update {entry.ref} {entry.new} {entry.old}"])
             return _landed(view, entry)
         except (TargetMoved, RepositoryBusy):  # nothing has changed; after other errors the journal is needed
             drop(home, entry)
@@ -146,23 +146,23 @@ def finish(home: Home, view: View, entry: BranchMove) -> MoveResult | None:
             return None
         if checkouts[0].unfit() or not checkouts[0].touched(entry.old, entry.new):
             return None
-        why_not = _finish(view, entry, checkouts[0], lock)
-        return _parked(home, view, entry, why_not) if why_not else _landed(view, entry)
+        why_not = _finish_checkout(view, entry, checkouts[0], lock)
+        return _park_commit(home, view, entry, why_not) if why_not else _landed(view, entry)
 
 
-def _finish(view: View, entry: BranchMove, checkout: BranchCheckout, lock: int) -> str:
+def _finish_checkout(view: View, entry: BranchMove, checkout: BranchCheckout, lock: int) -> str:
     """Let git complete a move in a checkout. Return why it cannot, or ""."""
     if os.path.lexists(checkout.lock) and not clear_stale(view.repository, checkout.lock):
         raise busy(checkout.lock)
     if checkout.is_written(entry.new):
-        _update(view, [f"update {entry.ref} {entry.new} {entry.old}"])
+        _update_refs(view, [f"update {entry.ref} {entry.new} {entry.old}"])
         return ""
     if not checkout.take_back(entry.old, entry.new):
         return f"it is checked out in {checkout.path}, and changed there since"
     return _fast_forward(view, entry, checkout, lock)
 
 
-def _why_not(view: View, entry: BranchMove, checkouts: list[BranchCheckout], in_use: Collection[str]) -> str:
+def _explain_refusal(view: View, entry: BranchMove, checkouts: list[BranchCheckout], in_use: Collection[str]) -> str:
     """Return why the checkouts of a branch must not be moved, or ""."""
     if why := hidden_checkout(view.repository, entry.branch):
         return why
@@ -195,23 +195,23 @@ def _fast_forward(view: View, entry: BranchMove, checkout: BranchCheckout, lock:
         if tip != entry.old:
             raise TargetMoved("the branch moved in the meantime") from fault
         if not checkout.touched(entry.old, entry.new):
-            return f"it is checked out in {checkout.path}, and {_refusal(fault)}"
+            return f"it is checked out in {checkout.path}, and {_format_fault(fault)}"
         raise MoveInterrupted(f"git stopped while it moved {entry.branch} in {checkout.path}: {fault}") from fault
     return ""
 
 
-def _refusal(fault: GitFault) -> str:
+def _format_fault(fault: GitFault) -> str:
     names = [line.strip() for line in fault.said.splitlines() if line.startswith("\t")]
     return f"{', '.join(names[:MOST_NAMED])} is in the way there" if names else f"git refuses: {fault}"
 
 
-def _parked(home: Home, view: View, entry: BranchMove, why_not: str) -> MoveResult:
+def _park_commit(home: Home, view: View, entry: BranchMove, why_not: str) -> MoveResult:
     """Leave the branch where it is and store the commit at a ref."""
     entry = entry.replace(ref=waiting_at(entry.branch))
     keep(home, entry)
     found = view.commit_of(entry.ref)
     order = f"update {entry.ref} {entry.new} {found}" if found else f"create {entry.ref} {entry.new}"
-    _update(view, [f"verify refs/heads/{entry.branch} {entry.old}", order])
+    _update_refs(view, [f"verify refs/heads/{entry.branch} {entry.old}", order])
     return MoveResult(entry=entry, why_not=why_not)
 
 
@@ -220,11 +220,11 @@ def _landed(view: View, entry: BranchMove) -> MoveResult:
     waiting = waiting_at(entry.branch)
     if found := view.commit_of(waiting):
         with contextlib.suppress(FleetError):  # the branch has moved, so this ref does not matter
-            _update(view, [f"delete {waiting} {found}"])
+            _update_refs(view, [f"delete {waiting} {found}"])
     return MoveResult(entry=entry)
 
 
-def _update(view: View, lines: list[str]) -> None:
+def _update_refs(view: View, lines: list[str]) -> None:
     """Change refs, all or none. Raises TargetMoved, RepositoryBusy."""
     orders = "".join(f"{line}\n" for line in lines).encode()
     for _ in range(2):
@@ -243,7 +243,7 @@ def _update(view: View, lines: list[str]) -> None:
     raise TargetMoved("the branch's lock is taken again and again")
 
 
-def _read(path: str) -> BranchMove | None:
+def _read_entry(path: str) -> BranchMove | None:
     try:
         told = json.loads(read_plain(path, LONGEST))
         return BranchMove(**told | {"landing": tuple(told["landing"])})

@@ -105,8 +105,8 @@ class Collider:
 
         Raises FleetError, OSError.
         """
-        self._forget(branches)
-        self._sweep()
+        self._forget_others(branches)
+        self._delete_old_stores()
         deadline, left, is_complete = time.monotonic() + seconds, most, True
         clashes = []
         for pair in combinations([each for each in branches if each.tip != each.base], 2):
@@ -116,20 +116,20 @@ class Collider:
                 files = self._last.get((pair[0].key, pair[1].key), ())
             elif files is None:
                 left -= self._must_be_tried(*pair)
-                files = self._tried[pair] = self._try(*pair)
+                files = self._tried[pair] = self._merge_pair(*pair)
             if files:
                 clashes.append(Clash(*pair, files))
         self._last = {(each.branch.key, each.other.key): each.files for each in clashes}
         return CollisionCheck(clashes, is_complete)
 
-    def _forget(self, branches: Sequence[BranchState]) -> None:
+    def _forget_others(self, branches: Sequence[BranchState]) -> None:
         now = set(branches)
         self._tried = {pair: files for pair, files in self._tried.items() if now.issuperset(pair)}
         bases = {each.base for each in now}
         known = {(each.base, each.tip) for each in now} | {(base, other) for base in bases for other in bases}
         self._changes = {pair: found for pair, found in self._changes.items() if pair in known}
 
-    def _sweep(self) -> None:
+    def _delete_old_stores(self) -> None:
         """Delete the stores that killed checks left, once per process."""
         if self._is_swept:
             return
@@ -141,23 +141,23 @@ class Collider:
                     shutil.rmtree(entry.path, ignore_errors=True)
 
     def _must_be_tried(self, branch: BranchState, other: BranchState) -> bool:
-        return self._changed(branch.base, branch.tip).meets(self._changed(other.base, other.tip))
+        return self._get_changes(branch.base, branch.tip).meets(self._get_changes(other.base, other.tip))
 
-    def _try(self, branch: BranchState, other: BranchState) -> tuple[str, ...]:
+    def _merge_pair(self, branch: BranchState, other: BranchState) -> tuple[str, ...]:
         if not self._must_be_tried(branch, other):
             return ()
-        found = _conflicts(self._view, branch.tip, other.tip)
+        found = _list_conflicts(self._view, branch.tip, other.tip)
         if branch.base != other.base:
             found = [path for path in found if self._is_theirs(path, branch, other)]
         return tuple(found[:MOST_FILES])
 
     def _is_theirs(self, path: str, branch: BranchState, other: BranchState) -> bool:
         """Return True if a conflict is between the two branches, and not with the base of the other one."""
-        if path not in self._changed(branch.base, other.base).paths:
+        if path not in self._get_changes(branch.base, other.base).paths:
             return True
-        return all(path in self._changed(each.base, each.tip).paths for each in (branch, other))
+        return all(path in self._get_changes(each.base, each.tip).paths for each in (branch, other))
 
-    def _changed(self, base: str, tip: str) -> BranchChanges:
+    def _get_changes(self, base: str, tip: str) -> BranchChanges:
         if (base, tip) not in self._changes:
             self._changes[base, tip] = _changes(self._view, base, tip)
         return self._changes[base, tip]
@@ -170,17 +170,17 @@ def _changes(view: View, base: str, tip: str) -> BranchChanges:
     paths = frozenset(path for _, path in pairs)
     return BranchChanges(
         paths=paths,
-        folders=frozenset(folder for path in paths for folder in _above(path)),
-        left=frozenset(_folder(path) for kind, path in pairs if kind == "D"),
-        entered=frozenset(_folder(path) for kind, path in pairs if kind == "A"),
+        folders=frozenset(folder for path in paths for folder in _list_folders_above(path)),
+        left=frozenset(_get_folder(path) for kind, path in pairs if kind == "D"),
+        entered=frozenset(_get_folder(path) for kind, path in pairs if kind == "A"),
         is_all=status == 0 and len(told) < MOST_BYTES and len(pairs) < MOST_CHANGED,
     )
 
 
-def _conflicts(view: View, tip: str, other: str) -> list[str]:
+def _list_conflicts(view: View, tip: str, other: str) -> list[str]:
     """Return the files that git could not merge. Empty if git cannot try, for example without a common ancestor."""
     with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=view.path) as scratch:
-        env = {"GIT_OBJECT_DIRECTORY": scratch, "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(f"{view.path}/objects")}
+        env = {"GIT_OBJECT_DIRECTORY": scratch, "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quote_path(f"{view.path}/objects")}
         told, status = _git(view, *TRY, tip, other, env=env)
     if status != CONFLICT:
         return []
@@ -195,16 +195,16 @@ def _git(view: View, *words: str, env: Mapping[str, str] | None = None) -> tuple
     return git_start(MOST_BYTES, *words, env=full, seconds=PAIR_SECONDS, gently=True)
 
 
-def _above(path: str) -> Iterator[str]:
+def _list_folders_above(path: str) -> Iterator[str]:
     while "/" in path:
         path = path.rpartition("/")[0]
         yield path
 
 
-def _folder(path: str) -> str:
+def _get_folder(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def _quoted(path: str) -> str:
+def _quote_path(path: str) -> str:
     """Return a path quoted as git expects it in a list separated by colons."""
     return '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -89,12 +89,12 @@ def without_bad(trials: Trials, base: str, changes: Sequence[BranchToMerge], pro
     bad: list[RefusedBranch] = []
     # Most branches are good, so all are tried at once. After several bad ones, they are tried one by one, then in
     # growing steps while they pass.
-    while failing := _failing(pile, sound, 1 if len(bad) >= MANY else len(pile.layers), prove):
+    while failing := _find_failing(pile, sound, 1 if len(bad) >= MANY else len(pile.layers), prove):
         if not bad and not (alone := prove(base, ())).ok:
-            return _all_refused(pile, alone)
-        sound, proof = _first_bad(pile, failing, prove)
+            return _refuse_all(pile, alone)
+        sound, proof = _find_first_bad(pile, failing, prove)
         bad.append(RefusedBranch(change=pile.layers[sound].change, why=proof.words, tail=proof.tail))
-        pile = _without(trials, pile, changes, sound)
+        pile = _leave_out(trials, pile, changes, sound)
     order = {change.name: number for number, change in enumerate(changes)}
     refused = sorted((*pile.refused, *bad), key=lambda each: order[each.change.name])
     return pile.replace(refused=tuple(refused))
@@ -108,7 +108,7 @@ class _Failing(NamedTuple):
     proof: Proof
 
 
-def _failing(pile: MergeStack, good: int, step: int, prove: Prove) -> _Failing | None:
+def _find_failing(pile: MergeStack, good: int, step: int, prove: Prove) -> _Failing | None:
     """Return where a pile fails, given that its first `good` layers pass, or None."""
     while good < len(pile.layers):
         upto = min(good + step, len(pile.layers))
@@ -119,7 +119,7 @@ def _failing(pile: MergeStack, good: int, step: int, prove: Prove) -> _Failing |
     return None
 
 
-def _first_bad(pile: MergeStack, failing: _Failing, prove: Prove) -> tuple[int, Proof]:
+def _find_first_bad(pile: MergeStack, failing: _Failing, prove: Prove) -> tuple[int, Proof]:
     """Return the lowest layer with which the pile fails, found by binary search."""
     good, fails, proof = failing
     while fails - good > 1:
@@ -132,7 +132,7 @@ def _first_bad(pile: MergeStack, failing: _Failing, prove: Prove) -> tuple[int, 
     return fails - 1, proof
 
 
-def _without(trials: Trials, pile: MergeStack, changes: Sequence[BranchToMerge], at: int) -> MergeStack:
+def _leave_out(trials: Trials, pile: MergeStack, changes: Sequence[BranchToMerge], at: int) -> MergeStack:
     """Return the pile without one branch.
 
     The layers above it are put on again, and so are branches that may have conflicted only with it.
@@ -147,7 +147,7 @@ def _without(trials: Trials, pile: MergeStack, changes: Sequence[BranchToMerge],
     return MergeStack(base=pile.base, layers=(*kept, *upper.layers), refused=(*below, *upper.refused))
 
 
-def _all_refused(pile: MergeStack, proof: Proof) -> MergeStack:
+def _refuse_all(pile: MergeStack, proof: Proof) -> MergeStack:
     why = f"{TARGET_FAILS}: {proof.words}"
     lost = tuple(RefusedBranch(change=layer.change, why=why, tail=proof.tail) for layer in pile.layers)
     return MergeStack(base=pile.base, refused=(*pile.refused, *lost))

@@ -62,47 +62,47 @@ class Trials:
             return Trial(why="it has no commit in common with the target")
         if base == change.tip:
             return Trial(why=ALREADY_MERGED)
-        return self._replayed(change, onto, base) if self._strategy == REBASE else self._joined(change, onto)
+        return self._try_replayed(change, onto, base) if self._strategy == REBASE else self._try_joined(change, onto)
 
-    def _joined(self, change: BranchToMerge, onto: str) -> Trial:
+    def _try_joined(self, change: BranchToMerge, onto: str) -> Trial:
         """Put the branch on the commit as one commit."""
         ours, own = onto, tree_of(self._view, onto)
         if change.merged and is_ancestor(self._view, change.merged, change.tip):
             # An earlier squash: give git the missing parent, so that the same lines do not conflict with themselves.
             ours = make_commit(self._view, own, (onto, change.merged), "as merged before")
-        tree, files = self._merged(ours, change.tip, onto)
+        tree, files = self._merge_trees(ours, change.tip, onto)
         if files:
             return Trial(why="it is in conflict with the target", files=files)
         if tree == own:
             return Trial(why=NOTHING_NEW)
         parents = (onto, change.tip) if self._strategy == MERGE else (onto,)
-        return Trial(commit=self._made(tree, parents, change.message, change.author))
+        return Trial(commit=self._make_commit(tree, parents, change.message, change.author))
 
-    def _replayed(self, change: BranchToMerge, onto: str, base: str) -> Trial:
+    def _try_replayed(self, change: BranchToMerge, onto: str, base: str) -> Trial:
         """Put the branch's commits on the commit one by one."""
         first, own = onto, tree_of(self._view, onto)
         since = change.merged if change.merged and is_ancestor(self._view, change.merged, change.tip) else base
         for commit in commits_between(self._view, since, change.tip, merges=False):
-            tree, files = self._picked(commit, onto, own)
+            tree, files = self._pick_commit(commit, onto, own)
             if files:
                 why = f"its commit {commit.id[:10]} is in conflict with the target"
                 return Trial(why=why, files=files)
             if tree != own:
-                message = _with_trailers(commit.message, change.trailers)
-                onto, own = self._made(tree, (onto,), message, commit.author), tree
+                message = _add_trailers(commit.message, change.trailers)
+                onto, own = self._make_commit(tree, (onto,), message, commit.author), tree
         return Trial(commit=onto) if onto != first else Trial(why=NOTHING_NEW)
 
-    def _picked(self, commit: Commit, onto: str, own: str) -> tuple[str, tuple[str, ...]]:
+    def _pick_commit(self, commit: Commit, onto: str, own: str) -> tuple[str, tuple[str, ...]]:
         """Return the tree and conflicts of one commit's changes on top of another commit.
 
         Git 2.39 has no option for the merge base, so a temporary commit defines it.
         """
         if not commit.parents:
-            return self._merged(onto, commit.id, onto)
+            return self._merge_trees(onto, commit.id, onto)
         ours = make_commit(self._view, own, commit.parents[:1], "where it is put")
-        return self._merged(ours, commit.id, onto)
+        return self._merge_trees(ours, commit.id, onto)
 
-    def _merged(self, ours: str, theirs: str, onto: str) -> tuple[str, tuple[str, ...]]:
+    def _merge_trees(self, ours: str, theirs: str, onto: str) -> tuple[str, tuple[str, ...]]:
         with _Attributes(self._view, onto) as settings:
             words = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages")
             told = self._view.git(*settings, *words, ours, theirs, allow=(IN_CONFLICT,))
@@ -112,7 +112,7 @@ class Trials:
             raise GitFault(("merge-tree",), IN_CONFLICT, "it named no tree")
         return tree.decode().strip(), files
 
-    def _made(self, tree: str, parents: tuple[str, ...], message: str, author: Person) -> str:
+    def _make_commit(self, tree: str, parents: tuple[str, ...], message: str, author: Person) -> str:
         return make_commit(self._view, tree, parents, message, author=author, committer=self._committer)
 
 
@@ -139,7 +139,7 @@ class _Attributes:
             os.unlink(self._file)  # noqa: PTH108
 
 
-def _with_trailers(message: str, trailers: tuple[str, ...]) -> str:
+def _add_trailers(message: str, trailers: tuple[str, ...]) -> str:
     """Return a message with fleet's trailers, and without such lines by others."""
     kept = "\n".join(line for line in message.splitlines() if not line.lower().startswith(OURS)).strip("\n")
     return "\n\n".join(part for part in (kept, "\n".join(trailers)) if part) + "\n"

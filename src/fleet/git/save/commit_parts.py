@@ -50,7 +50,7 @@ def gather(view: View, place: WorktreePlace, folder: str, head: str | None, foun
     If `settled`, git's folder for the worktree is known to hold nothing and is not searched.
     """
     index = os.path.join(folder, "index")
-    nested, copied, notes = _kept_nested(view, folder, found.nested)
+    nested, copied, notes = _keep_nested(view, folder, found.nested)
     sparse = sparse_paths(view, place, os.path.join(folder, "theirs")) if found.gone else set()
     gone = [path for path in found.gone if path not in sparse]
     # The files of a submodule replace the link to its commit.
@@ -66,12 +66,12 @@ def gather(view: View, place: WorktreePlace, folder: str, head: str | None, foun
         nested=tuple(nested),
         left_out=(*found.left_out, *notes),
     )
-    return parts if settled else _with_gits_own(view, place, folder, parts)
+    return parts if settled else _add_git_folder_parts(view, place, folder, parts)
 
 
-def _with_gits_own(view: View, place: WorktreePlace, folder: str, parts: Parts) -> Parts:
+def _add_git_folder_parts(view: View, place: WorktreePlace, folder: str, parts: Parts) -> Parts:
     """Return the parts with the contents of git's folder: staged changes, stashes and unreachable commits."""
-    staged, why = _staged(view, place.read("index"), folder, parts.head)
+    staged, why = _commit_staged(view, place.read("index"), folder, parts.head)
     notes = [LeftOutFile(path="what is staged", why=why)] if why else []
     return parts.replace(
         staged=staged,
@@ -81,7 +81,7 @@ def _with_gits_own(view: View, place: WorktreePlace, folder: str, parts: Parts) 
     )
 
 
-def _kept_nested(
+def _keep_nested(
     view: View, folder: str, found: Collection[NestedRepository]
 ) -> tuple[list[tuple[str, tuple[str, ...]]], list[tuple[bytes, bytes]], list[LeftOutFile]]:
     """Return the newest commits of each nested repository.
@@ -92,7 +92,7 @@ def _kept_nested(
     for one in found:
         try:
             index = read_plain(os.path.join(one.git_folder, "index"), LONGEST)
-            staged, _ = _staged(view, index, folder, one.head(view), env=one.env)
+            staged, _ = _commit_staged(view, index, folder, one.head(view), env=one.env)
             commits = pack_nested(view, one, [staged] if staged else [])
             why = "" if commits else "it has no commits"
         except GitFault as error:
@@ -101,12 +101,12 @@ def _kept_nested(
             kept.append((one.path, tuple(commits)))
         else:
             where = joined(one.path, ".git-saved")
-            copied += _copies(one.git_folder, where)
+            copied += _list_copies(one.git_folder, where)
             notes.append(LeftOutFile(path=one.path, why=f"its git folder was saved as plain files in {where}: {why}"))
     return kept, copied, notes
 
 
-def _copies(git_folder: str, where: str) -> list[tuple[bytes, bytes]]:
+def _list_copies(git_folder: str, where: str) -> list[tuple[bytes, bytes]]:
     found = []
     for path, entries in walk(git_folder):
         names = [
@@ -120,14 +120,14 @@ def _copies(git_folder: str, where: str) -> list[tuple[bytes, bytes]]:
     return found
 
 
-def _staged(
+def _commit_staged(
     view: View, index: bytes, folder: str, head: str | None, env: Mapping[str, str] | None = None
 ) -> tuple[str | None, str]:
     """Return a commit of the staged changes if they differ from HEAD, or why there is none."""
     if not index:
         return None, ""
     try:
-        tree = _staged_tree(view, index, folder, env)
+        tree = _write_staged_tree(view, index, folder, env)
         if head and tree == view.git("rev-parse", f"{head}^{{tree}}", env=env).decode().strip():
             return None, ""
         parents = ["-p", head] if head else []
@@ -137,7 +137,7 @@ def _staged(
         return None, str(error)
 
 
-def _staged_tree(view: View, index: bytes, folder: str, env: Mapping[str, str] | None = None) -> str:
+def _write_staged_tree(view: View, index: bytes, folder: str, env: Mapping[str, str] | None = None) -> str:
     """Return the tree of an index. For a conflict, it holds all sides as separate files. Raises GitFault."""
     theirs, ours = os.path.join(folder, "staged"), os.path.join(folder, "staged-whole")
     with open(theirs, "wb") as file:

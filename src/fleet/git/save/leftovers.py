@@ -48,7 +48,7 @@ def commit_leftovers(home: Home, view: View, place: WorktreePlace, index_file: s
     Nothing is committed while the worktree is on another branch or a git operation is in progress. The agent must
     finish such a state, and `save` preserves it.
     """
-    if why := _refusal(place):
+    if why := _explain_refusal(place):
         return Leftover(why_not=why)
     tip = view.tip_of(place.branch)
     if tip is None:
@@ -56,10 +56,10 @@ def commit_leftovers(home: Home, view: View, place: WorktreePlace, index_file: s
     taken = Snapshot(view, place, index_file).take(tip)
     if taken.tree == tree_of(view, tip):
         return Leftover(left_out=taken.left_out)
-    return _commit(home, view, place, taken, tip, index_file, message)
+    return _commit_changes(home, view, place, taken, tip, index_file, message)
 
 
-def _refusal(place: WorktreePlace) -> str:
+def _explain_refusal(place: WorktreePlace) -> str:
     if place.admin is None:
         return "git no longer knows the worktree"
     if what := place.going_on():
@@ -67,7 +67,7 @@ def _refusal(place: WorktreePlace) -> str:
     return "" if place.on_branch() else f"the worktree is no longer on branch {place.branch}"
 
 
-def _commit(
+def _commit_changes(
     home: Home, view: View, place: WorktreePlace, taken: WorktreeTree, tip: str, index_file: str, message: str
 ) -> Leftover:
     now = datetime.now().astimezone().replace(microsecond=0)

@@ -49,8 +49,8 @@ def put_files(view: View, root: str, index: str, files: Iterable[tuple[bytes, by
             links.append((path, name))
         else:
             plain.append((b"100755" if mode & stat.S_IXUSR else b"100644", path, name))
-    for some in _parts(plain):
-        ids = _hashed(view, root, [path for _, path, _ in some])
+    for some in _split_entries(plain):
+        ids = _hash_files(view, root, [path for _, path, _ in some])
         enter(view, index, [(mode, made, name) for (mode, _, name), made in zip(some, ids, strict=True)])
     for path, name in links:
         target = os.readlink(os.path.join(os.fsencode(root), path))  # noqa: PTH115
@@ -80,18 +80,18 @@ def storable(path: bytes) -> bytes:
     )
 
 
-def _hashed(view: View, root: str, paths: list[bytes]) -> list[bytes]:
-    asked = b"".join(_quoted(path) + b"\n" for path in paths)
+def _hash_files(view: View, root: str, paths: list[bytes]) -> list[bytes]:
+    asked = b"".join(_quote_path(path) + b"\n" for path in paths)
     # Git resolves the names from its working directory.
     return view.git("hash-object", "-w", "--no-filters", "--stdin-paths", tree=root, stdin=asked).split()
 
 
-def _quoted(path: bytes) -> bytes:
+def _quote_path(path: bytes) -> bytes:
     """Return a path quoted as git reads it from a line."""
     return b'"' + b"".join(b"\\%03o" % byte if byte < 32 or byte in b'"\\' else bytes([byte]) for byte in path) + b'"'
 
 
-def _parts(entries: list[tuple[bytes, bytes, bytes]]) -> Iterator[list[tuple[bytes, bytes, bytes]]]:
+def _split_entries(entries: list[tuple[bytes, bytes, bytes]]) -> Iterator[list[tuple[bytes, bytes, bytes]]]:
     return (entries[first : first + AT_ONCE] for first in range(0, len(entries), AT_ONCE))
 
 
@@ -124,19 +124,19 @@ def note_taken_over(index: str, commit: str) -> None:
     """Note that an index of fleet's is the one that git made when it checked out a commit."""
     if len(_taken_over) >= MOST_TAKEN:
         _taken_over.clear()
-    _taken_over[index] = _identity(index), commit
+    _taken_over[index] = _identify_file(index), commit
 
 
 def _is_taken_over(index: str, commit: str) -> bool:
     """Return True if an index is unchanged since git checked out a commit with it. Asked once, before it changes."""
     known = _taken_over.pop(index, None)
     with contextlib.suppress(OSError):
-        found = _identity(index)
+        found = _identify_file(index)
         return known == (found, commit) and found[0] <= LARGEST_INDEX
     return False
 
 
-def _identity(path: str) -> tuple[int, ...]:
+def _identify_file(path: str) -> tuple[int, ...]:
     found = os.lstat(path)
     return found.st_size, found.st_ino, found.st_mtime_ns, found.st_ctime_ns
 
@@ -159,17 +159,17 @@ class Snapshot:
         Pass `again` if more snapshots follow.
         """
         make_private(os.path.dirname(self._index))
-        with _alone(self._index):
+        with _hold_index(self._index):
             for attempt in range(1, ATTEMPTS + 1):
                 try:
                     self._read(base, again=again)
-                    return self._take(base)
+                    return self._take_once(base)
                 except GitFault:
                     if attempt == ATTEMPTS:
                         raise
         raise AssertionError("unreachable")
 
-    def _take(self, base: str) -> WorktreeTree:
+    def _take_once(self, base: str) -> WorktreeTree:
         found = sort_out(self._place.path, self._git(*LIST), largest=LARGEST_BYTES, most_untracked=MOST_UNTRACKED)
         filtered = unknown_filters(self._view, self._place, self._index, found.put)
         by_them = filtered_by_them(self._view, self._place, self._index + ".theirs", filtered)
@@ -213,7 +213,7 @@ def _filter_note(path: bytes, name: str) -> LeftOutFile:
 
 
 @contextlib.contextmanager
-def _alone(index: str) -> Iterator[None]:
+def _hold_index(index: str) -> Iterator[None]:
     """Hold the lock of this index, so that any lock of git on it is stale and can be removed."""
     handle = os.open(index + ".use", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

@@ -41,39 +41,41 @@ class Survey(Record):
 
 def survey(view: View, place: WorktreePlace, index: str, folder: str, skip: Collection[str]) -> Survey:
     """Survey a worktree, compared with the given index. Raises FleetError."""
-    found, ignored = _look(view, place.path, index, skip, {})
-    checkouts, no_files = _besides(place.path, "", ignored)
-    inner = [_inside(view, place, path, folder, skip, 1) for path in checkouts]
-    ours = {path: size for path, size in ignored.sizes.items() if not _as_made(place, path)}
-    whole = _together(inner, ours, [*found.left_out, *no_files])
-    others = _without_checkout(view, place, whole.nested)
+    found, ignored = _survey_files(view, place.path, index, skip, {})
+    checkouts, no_files = _find_unlisted(place.path, "", ignored)
+    inner = [_survey_nested(view, place, path, folder, skip, 1) for path in checkouts]
+    ours = {path: size for path, size in ignored.sizes.items() if not _is_unchanged(place, path)}
+    whole = _combine(inner, ours, [*found.left_out, *no_files])
+    others = _find_without_checkout(view, place, whole.nested)
     return whole.replace(changed=found.put, gone=found.gone, nested=(*others, *whole.nested))
 
 
-def _inside(view: View, place: WorktreePlace, path: str, folder: str, skip: Collection[str], depth: int) -> Survey:
+def _survey_nested(
+    view: View, place: WorktreePlace, path: str, folder: str, skip: Collection[str], depth: int
+) -> Survey:
     """Survey one repository inside. The result is empty if it is unchanged and all of it came from upstream."""
     if depth > DEEPEST:
         raise FleetError(f"{path} is nested {depth} repositories deep", hint="move it elsewhere, then try again")
     root, index = os.path.join(place.path, path), os.path.join(folder, f"nested-{depth}")
-    nested = _goes_with(place, path)
+    nested = _find_removed_with(place, path)
     env = nested.env if nested else {}
     head = _read_head(view, nested, index)
-    found, ignored = _look(view, root, index, skip, env)
-    checkouts, no_files = _besides(root, path, ignored)
-    inner = [_inside(view, place, one, folder, skip, depth + 1) for one in checkouts]
-    unchanged = not (found.put or found.gone or ignored.sizes or any(map(_holds, inner)))
-    if nested and head and unchanged and _linked(view, place, path) == head and is_upstream(view, nested):
+    found, ignored = _survey_files(view, root, index, skip, env)
+    checkouts, no_files = _find_unlisted(root, path, ignored)
+    inner = [_survey_nested(view, place, one, folder, skip, depth + 1) for one in checkouts]
+    unchanged = not (found.put or found.gone or ignored.sizes or any(map(_has_work, inner)))
+    if nested and head and unchanged and _find_linked_commit(view, place, path) == head and is_upstream(view, nested):
         return Survey(ignored={})
-    files = _all_files(view, root, index, env)
+    files = _list_all_files(view, root, index, env)
     notes = [*files.left_out, *no_files]
-    whole = _together(inner, {joined(path, name): size for name, size in ignored.sizes.items()}, notes)
+    whole = _combine(inner, {joined(path, name): size for name, size in ignored.sizes.items()}, notes)
     if nested is None:
         note = LeftOutFile(path=path, why="its git folder is outside the worktree and is not saved")
-        return whole.replace(inside=(*_below(path, files.put), *whole.inside), left_out=(*whole.left_out, note))
-    return whole.replace(inside=(*_below(path, files.put), *whole.inside), nested=(nested, *whole.nested))
+        return whole.replace(inside=(*_list_below(path, files.put), *whole.inside), left_out=(*whole.left_out, note))
+    return whole.replace(inside=(*_list_below(path, files.put), *whole.inside), nested=(nested, *whole.nested))
 
 
-def _look(
+def _survey_files(
     view: View, root: str, index: str, skip: Collection[str], env: Mapping[str, str]
 ) -> tuple[SortedFiles, IgnoredFiles]:
     everything = view.git(*LIST_ALL, tree=root, index=index, env=env)
@@ -84,7 +86,7 @@ def _look(
     return found, find_ignored(view, root, index, skip, env)
 
 
-def _all_files(view: View, root: str, index: str, env: Mapping[str, str]) -> SortedFiles:
+def _list_all_files(view: View, root: str, index: str, env: Mapping[str, str]) -> SortedFiles:
     told = view.git("ls-files", "-z", "-c", "-o", "--exclude-standard", tree=root, index=index, env=env)
     names = [name for name in told.split(b"\0") if name]
     if git_folder_of(root) is None:
@@ -92,7 +94,7 @@ def _all_files(view: View, root: str, index: str, env: Mapping[str, str]) -> Sor
     return sort_out(root, b"".join(b"? " + name + b"\0" for name in names), largest=None, most_untracked=None)
 
 
-def _besides(root: str, path: str, ignored: IgnoredFiles) -> tuple[list[str], list[LeftOutFile]]:
+def _find_unlisted(root: str, path: str, ignored: IgnoredFiles) -> tuple[list[str], list[LeftOutFile]]:
     """Return what git does not list: the paths of repositories one level down, and pipes, sockets and devices.
 
     Paths are relative to the worktree.
@@ -108,7 +110,7 @@ def _besides(root: str, path: str, ignored: IgnoredFiles) -> tuple[list[str], li
     return checkouts, no_files
 
 
-def _goes_with(place: WorktreePlace, path: str) -> NestedRepository | None:
+def _find_removed_with(place: WorktreePlace, path: str) -> NestedRepository | None:
     """Return the repository of a checkout if its git folder would be removed with the worktree, or None."""
     git_folder = git_folder_of(os.path.join(place.path, path))
     if git_folder is None or not lies_below(git_folder, (place.path, place.admin)):
@@ -116,9 +118,11 @@ def _goes_with(place: WorktreePlace, path: str) -> NestedRepository | None:
     return NestedRepository(path=path, git_folder=git_folder)
 
 
-def _without_checkout(view: View, place: WorktreePlace, known: Collection[NestedRepository]) -> list[NestedRepository]:
+def _find_without_checkout(
+    view: View, place: WorktreePlace, known: Collection[NestedRepository]
+) -> list[NestedRepository]:
     """Return git folders that would be removed with the worktree and have no checkout in it."""
-    found = [own] if (own := _goes_with(place, "")) else []
+    found = [own] if (own := _find_removed_with(place, "")) else []
     modules = os.path.join(place.admin, "modules") if place.admin else ""
     for folder, inner, files in os.walk(modules) if modules else ():
         if "objects" in inner and "HEAD" in files:
@@ -140,7 +144,7 @@ def _read_head(view: View, nested: NestedRepository | None, index: str) -> str |
     return head
 
 
-def _linked(view: View, place: WorktreePlace, path: str) -> str | None:
+def _find_linked_commit(view: View, place: WorktreePlace, path: str) -> str | None:
     """Return the commit that the worktree's HEAD records for a submodule, or None."""
     head = place.head(view)
     told = view.git("ls-tree", "-z", head, "--", path) if head else b""
@@ -148,12 +152,12 @@ def _linked(view: View, place: WorktreePlace, path: str) -> str | None:
     return rest.partition(b"\t")[0].rpartition(b" ")[2].decode() if mode == b"160000" else None
 
 
-def _as_made(place: WorktreePlace, path: str) -> bool:
+def _is_unchanged(place: WorktreePlace, path: str) -> bool:
     found = os.lstat(os.path.join(place.path, path))
     return tuple(place.made.get(path, ())) == (found.st_size, found.st_mtime_ns)
 
 
-def _together(inner: Collection[Survey], ignored: Mapping[str, int], notes: Collection[LeftOutFile]) -> Survey:
+def _combine(inner: Collection[Survey], ignored: Mapping[str, int], notes: Collection[LeftOutFile]) -> Survey:
     return Survey(
         ignored=dict(ignored) | {path: size for one in inner for path, size in one.ignored.items()},
         inside=tuple(path for one in inner for path in one.inside),
@@ -162,9 +166,9 @@ def _together(inner: Collection[Survey], ignored: Mapping[str, int], notes: Coll
     )
 
 
-def _holds(one: Survey) -> bool:
+def _has_work(one: Survey) -> bool:
     return bool(one.inside or one.nested or one.ignored)
 
 
-def _below(path: str, names: Collection[bytes]) -> list[bytes]:
+def _list_below(path: str, names: Collection[bytes]) -> list[bytes]:
     return [os.fsencode(path) + b"/" + name for name in names]

@@ -43,7 +43,7 @@ def named_in(git_folder: str, files: Iterable[str] = ("HEAD", "ORIG_HEAD", "pack
     for name in files:
         found |= dict.fromkeys(COMMIT.findall(read_plain(os.path.join(git_folder, name), LOG_BYTES)))
     for part in ("refs", "logs"):
-        for path in _files_below(os.path.join(git_folder, part)):
+        for path in _list_files_below(os.path.join(git_folder, part)):
             found |= dict.fromkeys(COMMIT.findall(read_plain(path, LOG_BYTES)))
     return list(found)
 
@@ -105,7 +105,7 @@ def _is_sound(view: View, commits: list[str]) -> bool:
     return True
 
 
-def _files_below(folder: str) -> Iterator[str]:
+def _list_files_below(folder: str) -> Iterator[str]:
     count = 0
     for root, _, files in os.walk(folder):
         for name in sorted(files):

@@ -100,7 +100,7 @@ def save(  # noqa: PLR0913
         if settled and found.is_empty:
             return SavedWork(left_out=found.left_out)
         if sum(found.ignored.values()) > max_ignored_mb * 1024 * 1024:
-            return SavedWork(too_large=_largest(found.ignored))
+            return SavedWork(too_large=_list_largest(found.ignored))
         try:
             parts = gather(view, place, folder, head, found, settled=settled)
         except OSError as error:
@@ -164,14 +164,14 @@ def forget(view: View, ref: str) -> None:
 def _written(home: Home, view: View, place: WorktreePlace, name: str, parts: Parts) -> SavedWork:
     head_tree = view.text("rev-parse", f"{parts.head}^{{tree}}") if parts.head else ""
     unchanged = parts.tree == head_tree and parts.parents[1:] == () and not parts.nested
-    if unchanged and (place.on_branch() or not _unheld_head(view, parts)):
+    if unchanged and (place.on_branch() or not _is_head_unheld(view, parts)):
         return SavedWork(left_out=parts.left_out)
     words = [word for parent in parts.parents for word in ("-p", parent)]
     message = f"fleet: what was in the worktree of {place.branch}\n\nSaved before it was removed.\n"
     made = view.git("commit-tree", parts.tree, *words, "-F", "-", stdin=os.fsencode(message)).decode().strip()
     pack(view, [made], [parts.head] if parts.head else [])
     with locked(home, view.repository):
-        ref = _free(view, name)
+        ref = _choose_free_ref(view, name)
         refs = {ref: made} | {
             f"{ref}-nested/{number}/{place_in}": commit
             for number, (_, commits) in enumerate(parts.nested)
@@ -183,15 +183,15 @@ def _written(home: Home, view: View, place: WorktreePlace, name: str, parts: Par
         if view.commit_of(each) != commit:
             raise FleetError(f"{each} does not read back", hint="the worktree is as it was; `git fsck` tells more")
     return SavedWork(
-        ref=ref, commit=made, refs=tuple(refs), commands=_commands(view, ref, parts), left_out=parts.left_out
+        ref=ref, commit=made, refs=tuple(refs), commands=_list_commands(view, ref, parts), left_out=parts.left_out
     )
 
 
-def _unheld_head(view: View, parts: Parts) -> bool:
+def _is_head_unheld(view: View, parts: Parts) -> bool:
     return bool(parts.head and unheld(view, [parts.head], refs_of(view)))
 
 
-def _free(view: View, name: str) -> str:
+def _choose_free_ref(view: View, name: str) -> str:
     taken = set(view.text("for-each-ref", "--format=%(refname)", f"{SAVED}**").splitlines())
     names = (name if number == 1 else f"{name}-{number}" for number in range(1, MOST_NAMES))
     free = next((each for each in names if each not in taken), None)
@@ -200,7 +200,7 @@ def _free(view: View, name: str) -> str:
     return free
 
 
-def _commands(view: View, ref: str, parts: Parts) -> tuple[str, ...]:
+def _list_commands(view: View, ref: str, parts: Parts) -> tuple[str, ...]:
     """Return shell commands that restore each part beside the repository, one line each."""
     top = view.repository.top
     git = f"git -C {quoted(top)}"
@@ -218,6 +218,6 @@ def _commands(view: View, ref: str, parts: Parts) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _largest(sizes: Mapping[str, int]) -> tuple[str, ...]:
+def _list_largest(sizes: Mapping[str, int]) -> tuple[str, ...]:
     most = sorted(sizes.items(), key=lambda item: (-item[1], item[0]))[:NAMED]
     return tuple(f"{path} ({size / 1024 / 1024:.1f} MB)" for path, size in most)

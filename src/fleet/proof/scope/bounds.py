@@ -113,22 +113,22 @@ class WriteBounds(Record):
         `whole` means that everything below the path is included. Without `exact` the place is somewhere below the path.
         """
         owner = self.whose(path)
-        if verb == DELETES and whole and (above := self._above(path)):
+        if verb == DELETES and whole and (above := self._find_owner_below(path)):
             return SURE, above if owner in (OWN, ELSEWHERE) else owner
         if owner == OWN or path == "/dev":
             return FINE, owner
         if owner == GIT:
-            return self._in_git(verb, path, exact=exact), owner
+            return self._judge_in_git(verb, path, exact=exact), owner
         if owner in (CHECKOUT, WORKTREE, FLEET):
             return (DOUBTFUL if verb in (MAKES, WORKS) else SURE), owner
         if owner == HOME:
-            return self._in_home(verb, path, exact=exact), owner
+            return self._judge_in_home(verb, path, exact=exact), owner
         if verb == WORKS:
             return FINE, owner
         sure = verb == DELETES and exact and (owner == SYSTEM or whole)
         return (SURE if sure else DOUBTFUL), owner
 
-    def _above(self, path: str) -> str:
+    def _find_owner_below(self, path: str) -> str:
         """Return the owner of a protected place below a folder, which would be deleted with it.
 
         Return "" if none exists.
@@ -136,12 +136,12 @@ class WriteBounds(Record):
         inner = self.workspace + "/"
         others = [each for each in self.places.items() if each[1] not in (OWN, SYSTEM)]
         kept = [(folder, owner) for folder, owner in others if not folder.startswith(inner)]
-        if path == "/" or (self.workspace != path and _holds(path, self.workspace)):
+        if path == "/" or (self.workspace != path and _contains(path, self.workspace)):
             kept.append((self.workspace, ELSEWHERE))
-        return next((owner for folder, owner in kept if folder != path and _holds(path, folder)), "")
+        return next((owner for folder, owner in kept if folder != path and _contains(path, folder)), "")
 
-    def _in_git(self, verb: str, path: str, *, exact: bool) -> str:
-        base = self.common if _holds(self.common, path) else os.path.join(self.workspace, ".git")
+    def _judge_in_git(self, verb: str, path: str, *, exact: bool) -> str:
+        base = self.common if _contains(self.common, path) else os.path.join(self.workspace, ".git")
         inner = path[len(base) :].strip("/")
         if verb == WORKS:
             return FINE
@@ -149,13 +149,13 @@ class WriteBounds(Record):
             return DOUBTFUL if self.admin else FINE  # an agent without its own worktree may use the folder
         return SURE if exact or inner else DOUBTFUL
 
-    def _in_home(self, verb: str, path: str, *, exact: bool) -> str:
+    def _judge_in_home(self, verb: str, path: str, *, exact: bool) -> str:
         inner = path[len(self.home) :].strip("/")
-        if any(_holds(cache, inner) for cache in CACHES) or _is_coders_own(inner) or verb == WORKS:
+        if any(_contains(cache, inner) for cache in CACHES) or _is_coders_own(inner) or verb == WORKS:
             return FINE
         if verb == MAKES or not exact:
             return DOUBTFUL
-        vital = inner.startswith(".") and not any(_holds(folder, inner) for folder in PROGRAMS)
+        vital = inner.startswith(".") and not any(_contains(folder, inner) for folder in PROGRAMS)
         return SURE if verb == DELETES or vital else DOUBTFUL
 
 
@@ -167,24 +167,26 @@ def bounds_of(
     `folder` is the folder of the task.
     """
     user = env.get("HOME", "")
-    repository = _repository(directory, workspace)
+    repository = _find_repository(directory, workspace)
     places = _outer(home, user, env)
     others: tuple[str, ...] = ()
     branch = workspace.branch if workspace else ""
     if repository and workspace:
         places += [(repository.top, CHECKOUT), (repository.common, GIT)] if repository.top != "/" else []
-        places += [(path, WORKTREE) for path in _elsewhere(home, repository) if path != _real(directory)]
-        others = _taken(repository, directory, branch)
-        places += _beside(directory, [repository.top, user])
+        places += [
+            (path, WORKTREE) for path in _list_other_worktrees(home, repository) if path != _resolve_path(directory)
+        ]
+        others = _list_taken_branches(repository, directory, branch)
+        places += _find_parent_place(directory, [repository.top, user])
     elif repository:
         places += [(find_checkout(directory) or directory, OWN), (repository.common, GIT)]
     admin = str(workspace.made.get("admin") or "") if workspace else ""
     places += [(admin, OWN)] if admin else []
     places += [(os.path.join(directory, ".git"), GIT), (directory, OWN), (folder, OWN)]
     return WriteBounds(
-        workspace=_real(directory),
-        places=dict(_both(places)),
-        home=_real(user) if user else "",
+        workspace=_resolve_path(directory),
+        places=dict(_add_real_paths(places)),
+        home=_resolve_path(user) if user else "",
         common=repository.common if repository else "",
         admin=admin,
         branch=branch,
@@ -200,18 +202,18 @@ def _outer(home: Home, user: str, env: Mapping[str, str]) -> list[tuple[str, str
     return [*found, (home.root, FLEET), (home.worktrees, WORKTREE)]
 
 
-def _elsewhere(home: Home, repository: Repository) -> list[str]:
+def _list_other_worktrees(home: Home, repository: Repository) -> list[str]:
     """Return the worktrees of a repository outside of fleet's own folder, which is a place already."""
-    return [path for _, path in worktrees(repository) if path and not _holds(home.worktrees, path)]
+    return [path for _, path in worktrees(repository) if path and not _contains(home.worktrees, path)]
 
 
-def _taken(repository: Repository, directory: str, branch: str) -> tuple[str, ...]:
+def _list_taken_branches(repository: Repository, directory: str, branch: str) -> tuple[str, ...]:
     """Return branches that others have checked out. Branches that the run itself checked out are its own."""
-    own, taken = _real(directory), branches_checked_out(repository).items()
-    return tuple(name for name, path in taken if name != branch and _real(path) != own)
+    own, taken = _resolve_path(directory), branches_checked_out(repository).items()
+    return tuple(name for name, path in taken if name != branch and _resolve_path(path) != own)
 
 
-def _repository(directory: str, workspace: Workspace | None) -> Repository | None:
+def _find_repository(directory: str, workspace: Workspace | None) -> Repository | None:
     if workspace is not None:
         return Repository(top=workspace.repo, common=workspace.common)
     try:
@@ -220,32 +222,32 @@ def _repository(directory: str, workspace: Workspace | None) -> Repository | Non
         return None
 
 
-def _beside(directory: str, above: list[str]) -> list[tuple[str, str]]:
+def _find_parent_place(directory: str, above: list[str]) -> list[tuple[str, str]]:
     """Return the parent of a worktree as a place of worktrees, unless it also contains one of the folders `above`."""
     parent = os.path.dirname(directory)
-    shared = any(_holds(parent, _real(path)) or _holds(parent, path) for path in above if path)
+    shared = any(_contains(parent, _resolve_path(path)) or _contains(parent, path) for path in above if path)
     return [] if shared or len(parent) < 2 else [(parent, WORKTREE)]
 
 
-def _both(places: Iterable[tuple[str, str]]) -> Iterable[tuple[str, str]]:
+def _add_real_paths(places: Iterable[tuple[str, str]]) -> Iterable[tuple[str, str]]:
     """Yield each place with its given path and its real path, because an agent may use either."""
     for path, owner in places:
         yield os.path.normpath(path), owner
         if not path.startswith("/dev/"):  # some of these paths lead to files that this process has open
-            yield _real(path), owner
+            yield _resolve_path(path), owner
 
 
-def _real(path: str) -> str:
+def _resolve_path(path: str) -> str:
     return os.path.realpath(path)
 
 
-def _holds(folder: str, path: str) -> bool:
+def _contains(folder: str, path: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def _is_coders_own(inner: str) -> bool:
     for coder in CODERS:
-        if _holds(coder, inner):
+        if _contains(coder, inner):
             part = inner[len(coder) :].strip("/").split("/")[0]
             return part in CODERS_OWN
     return False

@@ -68,15 +68,15 @@ def expand(word: Word, state: ShellState, bounds: WriteBounds, depth: int = 0) -
         if piece.kind == TEXT:
             plain = piece.text
             if not place and plain.startswith("~"):
-                plain = _from_home(plain, bounds)
+                plain = _expand_home(plain, bounds)
             parts.append(plain.translate(_UNQUOTED))
         elif piece.kind == VARIABLE:
             parts.append(value_of(piece.text, state, bounds))
         elif piece.kind == OUTPUT:
-            parts.append(_output(piece.text, state, bounds, depth))
+            parts.append(_predict_output(piece.text, state, bounds, depth))
         else:
             parts.append(piece.text)
-    return [each.translate(_PLAIN) for each in _without_braces("".join(parts)[:LONGEST_VALUE])]
+    return [each.translate(_PLAIN) for each in _expand_braces("".join(parts)[:LONGEST_VALUE])]
 
 
 def value_of(name: str, state: ShellState, bounds: WriteBounds) -> str:
@@ -116,24 +116,24 @@ def resolve(text: str, state: ShellState) -> Where | None:
         elif part not in ("", "."):
             path.append(part)
     found = "/" + "/".join(path)
-    return Where(_through(found, state.links), exact, every) if len(found) <= LONGEST_VALUE else None
+    return Where(_follow_links(found, state.links), exact, every) if len(found) <= LONGEST_VALUE else None
 
 
-def _through(path: str, links: dict[str, str]) -> str:
+def _follow_links(path: str, links: dict[str, str]) -> str:
     for link, target in links.items():
         if path == link or path.startswith(link + "/"):
             return target + path[len(link) :]
     return path
 
 
-def _from_home(text: str, bounds: WriteBounds) -> str:
+def _expand_home(text: str, bounds: WriteBounds) -> str:
     user, slash, rest = text[1:].partition("/")
     if not user:
         return (bounds.home or VAGUE) + slash + rest
     return text if not user.isidentifier() else VAGUE + slash + rest
 
 
-def _without_braces(text: str) -> list[str]:
+def _expand_braces(text: str) -> list[str]:
     """Expand braces: `a{b,c}` becomes two words. At most MOST_NAMES words are expanded."""
     done: list[str] = []
     waiting = [text]
@@ -147,7 +147,7 @@ def _without_braces(text: str) -> list[str]:
     return [*done, *waiting]
 
 
-def _output(text: str, state: ShellState, bounds: WriteBounds, depth: int) -> str:
+def _predict_output(text: str, state: ShellState, bounds: WriteBounds, depth: int) -> str:
     """Return the output of a command, for the few commands that only print paths."""
     commands = [each for each in parse(text) if isinstance(each, Simple)] if depth < DEEPEST else []
     if len(commands) != 1 or not commands[0].words:
@@ -155,10 +155,10 @@ def _output(text: str, state: ShellState, bounds: WriteBounds, depth: int) -> st
     words = [made for word in commands[0].words for made in expand(word, state, bounds, depth + 1)]
     if words == ["cat"] and (document := "".join(each.text for each in commands[0].redirects)):
         return document
-    return _printed(os.path.basename(words[0]), words[1:], state, bounds)
+    return _predict_print(os.path.basename(words[0]), words[1:], state, bounds)
 
 
-def _printed(program: str, words: list[str], state: ShellState, bounds: WriteBounds) -> str:
+def _predict_print(program: str, words: list[str], state: ShellState, bounds: WriteBounds) -> str:
     operands = [word for word in words if not word.startswith("-")]
     match program:
         case "pwd":
@@ -173,11 +173,11 @@ def _printed(program: str, words: list[str], state: ShellState, bounds: WriteBou
             named = next((word for word in operands if "/" in word), "")
             return named or f"{bounds.variables.get('TMPDIR', '/tmp')}/{VAGUE}"
         case "git":
-            return _told_by_git(words, state, bounds)
+            return _predict_git_output(words, state, bounds)
     return VAGUE
 
 
-def _told_by_git(words: list[str], state: ShellState, bounds: WriteBounds) -> str:
+def _predict_git_output(words: list[str], state: ShellState, bounds: WriteBounds) -> str:
     if words[:1] != ["rev-parse"]:
         return VAGUE
     inside = state.cwd is not None and (state.cwd + "/").startswith(bounds.workspace + "/")
@@ -232,7 +232,7 @@ def unwrapped(words: list[str], piped: list[str]) -> tuple[list[str], dict[str, 
             continue
         if name not in _WRAPPERS or (name == "command" and words[1:2] in (["-v"], ["-V"])):
             break
-        words, replaced = _behind(words, env)
+        words, replaced = _strip_wrapper(words, env)
         if name in ("xargs", "parallel"):
             if replaced or name == "parallel":
                 mark = replaced or "{}"
@@ -241,7 +241,7 @@ def unwrapped(words: list[str], piped: list[str]) -> tuple[list[str], dict[str, 
     return words, env, more
 
 
-def _behind(words: list[str], env: dict[str, str]) -> tuple[list[str], str]:
+def _strip_wrapper(words: list[str], env: dict[str, str]) -> tuple[list[str], str]:
     """Return the words after one wrapper, and the mark that stands for its input."""
     valued, own = _WRAPPERS[words[0].rpartition("/")[2]]
     rest, mark = words[1:], ""

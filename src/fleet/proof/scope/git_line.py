@@ -96,7 +96,7 @@ def shared(call: GitCall, branch: str, others: Collection[str], *, own_repositor
     return reader(call, branch, others, own_repository) if reader else []
 
 
-def _config(call: GitCall, branch: str, others: Collection[str], own: bool) -> list[GitEffect]:
+def _list_config_effects(call: GitCall, branch: str, others: Collection[str], own: bool) -> list[GitEffect]:
     told = arguments(call.words, ("-f", "--file", "--type", "--default"))
     operands = [word for word in told.operands if word not in ("set", "unset", "get", "list")]
     reads = told.has("-l", "--list", "--get", "--get-all", "--get-regexp") or told.operands[:1] in (["get"], ["list"])
@@ -115,24 +115,24 @@ def _config(call: GitCall, branch: str, others: Collection[str], own: bool) -> l
     return [] if mild else [GitEffect(DOUBTFUL, f"sets {key} for every checkout")]
 
 
-def _branch(call: GitCall, branch: str, others: Collection[str], own: bool) -> list[GitEffect]:
+def _list_branch_effects(call: GitCall, branch: str, others: Collection[str], own: bool) -> list[GitEffect]:
     told = arguments(call.words, ("-u", "--set-upstream-to"))
     forced = told.has("-D", "-d", "--delete", "-f", "--force", "-M", "-m", "--move")
     named = told.operands if told.has("-D", "-d", "--delete", "-M", "-m", "--move") else told.operands[:1]
     return [GitEffect(SURE, f"changes the branch {name}") for name in named if forced and name in others]
 
 
-def _update_ref(call: GitCall, branch: str, others: Collection[str], own: bool) -> list[GitEffect]:
+def _list_update_ref_effects(call: GitCall, branch: str, others: Collection[str], own: bool) -> list[GitEffect]:
     names = [word.removeprefix("refs/heads/") for word in arguments(call.words, ("-m",)).operands[:1]]
     return [GitEffect(SURE, f"changes the branch {name}") for name in names if name in others]
 
 
-def _switch(call: GitCall, branch: str, others: Collection[str], own: bool) -> list[GitEffect]:
+def _list_switch_effects(call: GitCall, branch: str, others: Collection[str], own: bool) -> list[GitEffect]:
     named = arguments(call.words, ("-B", "-C", "-b", "-c")).value("-B", "-C")
     return [GitEffect(SURE, f"changes the branch {named}")] if named in others else []
 
 
-def _push(call: GitCall, branch: str, others: Collection[str], own: bool) -> list[GitEffect]:
+def _list_push_effects(call: GitCall, branch: str, others: Collection[str], own: bool) -> list[GitEffect]:
     told = arguments(call.words, ("-o", "--push-option", "--repo", "--receive-pack", "--exec"))
     if told.has("-n", "--dry-run"):
         return []
@@ -150,31 +150,31 @@ def _push(call: GitCall, branch: str, others: Collection[str], own: bool) -> lis
     return found
 
 
-def _worktree(call: GitCall, branch: str, others: Collection[str], own: bool) -> list[GitEffect]:
+def _list_worktree_effects(call: GitCall, branch: str, others: Collection[str], own: bool) -> list[GitEffect]:
     """Return a removal of a branch's worktree. Git also accepts the last part of a worktree's path as its name."""
     verb, *names = [*arguments(call.words).operands, ""]
     return [GitEffect(SURE, f"removes the worktree {name}") for name in names if verb == "remove" and name in others]
 
 
-def _throws_away(call: GitCall, branch: str, others: Collection[str], own: bool) -> list[GitEffect]:
+def _list_discard_effects(call: GitCall, branch: str, others: Collection[str], own: bool) -> list[GitEffect]:
     words = " ".join([call.command, *call.words])
     told = re.match(r"(stash clear|reflog expire\b.*--all|gc\b.*--prune=(now|all))", words)
     return [GitEffect(DOUBTFUL, "deletes data that others may need")] if told and not own else []
 
 
-def _remote(call: GitCall, branch: str, others: Collection[str], own: bool) -> list[GitEffect]:
+def _list_remote_effects(call: GitCall, branch: str, others: Collection[str], own: bool) -> list[GitEffect]:
     mild = own or call.words[:1] not in (["set-url"], ["remove"], ["rm"], ["rename"])
     return [] if mild else [GitEffect(DOUBTFUL, "changes the repository's remotes")]
 
 
 _SHARED = {
-    "config": _config,
-    "branch": _branch,
-    "update-ref": _update_ref,
-    "checkout": _switch,
-    "switch": _switch,
-    "push": _push,
-    **dict.fromkeys(("stash", "reflog", "gc"), _throws_away),
-    "remote": _remote,
-    "worktree": _worktree,
+    "config": _list_config_effects,
+    "branch": _list_branch_effects,
+    "update-ref": _list_update_ref_effects,
+    "checkout": _list_switch_effects,
+    "switch": _list_switch_effects,
+    "push": _list_push_effects,
+    **dict.fromkeys(("stash", "reflog", "gc"), _list_discard_effects),
+    "remote": _list_remote_effects,
+    "worktree": _list_worktree_effects,
 }

@@ -67,16 +67,16 @@ class CommandLine:
     def _command(self, command: Simple) -> None:
         if command.before not in ("|", "|&"):
             self._piped, self._text = [], ""
-        words, self._env = self._assigned(self._past_keywords(list(command.words)), command.before)
+        words, self._env = self._apply_assignments(self._strip_keywords(list(command.words)), command.before)
         self._raw = " ".join(_raw(word) for word in words)
         for word in (*command.words, *(each.target for each in command.redirects)):
             for piece in word:
                 if piece.kind == OUTPUT:
-                    self._nested(piece.text)
+                    self._follow_nested(piece.text)
         for each in command.redirects:
-            self._redirected(each)
+            self._follow_redirect(each)
         told = [made for word in words for made in self._words(word)]
-        self._piped = self._piped or [made for each in _strings(command) for made in self._words(each)]
+        self._piped = self._piped or [made for each in _list_here_strings(command) for made in self._words(each)]
         self._run(told, command)
 
     def _words(self, word: Word) -> list[str]:
@@ -85,9 +85,9 @@ class CommandLine:
         bare = len(word) == 1 and word[0].kind == VARIABLE and not word[0].quoted
         return made[0].split() if bare and made else made
 
-    def _past_keywords(self, words: list[Word]) -> list[Word]:
+    def _strip_keywords(self, words: list[Word]) -> list[Word]:
         """Return the words of a command after `then`, `do` and similar keywords."""
-        while words and (word := _literal(words[0])) in (*_OPENING, *_BETWEEN):
+        while words and (word := _get_literal(words[0])) in (*_OPENING, *_BETWEEN):
             words = words[1:]
             if word in _OPENING:
                 self._outer.append(self.state)
@@ -105,16 +105,16 @@ class CommandLine:
 
     def _loop(self, words: list[Word]) -> list[Word]:
         names = [made for word in words[2:] for made in expand(word, self.state, self._bounds)]
-        outside = [name for name in names if self._judged(Effect(DELETES, name, whole=True))[0]]
+        outside = [name for name in names if self._rate_effect(Effect(DELETES, name, whole=True))[0]]
         if words:
             value = (outside or names or [VAGUE])[0]
-            self.state = self.state.with_value(_literal(words[0]), VAGUE if value[:1] == UNKNOWN else value)
+            self.state = self.state.with_value(_get_literal(words[0]), VAGUE if value[:1] == UNKNOWN else value)
         return []
 
-    def _assigned(self, words: list[Word], before: str) -> tuple[list[Word], dict[str, str]]:
+    def _apply_assignments(self, words: list[Word], before: str) -> tuple[list[Word], dict[str, str]]:
         """Return the command after its assignments, and the assignments. Without a command they persist."""
         found = {}
-        if words and _literal(words[0]) in _SETTING:
+        if words and _get_literal(words[0]) in _SETTING:
             words = [word for word in words[1:] if not _raw(word).startswith("-")]
             command = False
         else:
@@ -130,12 +130,14 @@ class CommandLine:
                 self.state = self.state.with_value(name, text)
         return words, found
 
-    def _redirected(self, redirect: Redirect) -> None:
+    def _follow_redirect(self, redirect: Redirect) -> None:
         if redirect.operator not in WRITING:
             return
         for path in expand(redirect.target, self.state, self._bounds):
             if path and not (redirect.operator == ">&" and (path.isdigit() or path == "-")):
-                self._effect(Effect(WRITES, path), f"{self._raw} {redirect.operator} {_raw(redirect.target)}".strip())
+                self._judge_effect(
+                    Effect(WRITES, path), f"{self._raw} {redirect.operator} {_raw(redirect.target)}".strip()
+                )
 
     def _run(self, words: list[str], command: Simple) -> None:
         words, env, more = unwrapped(words, self._piped)
@@ -146,47 +148,47 @@ class CommandLine:
         document = "\n".join(each.text for each in command.redirects if each.text)
         handler = _HANDLERS.get(program)
         if program in SHELLS:
-            self._shell(rest, document, command)
+            self._follow_shell(rest, document, command)
         elif handler is not None:
             handler(self, rest)
         elif program in ("apply_patch", "applypatch"):
             self._all([Effect(verb, path) for verb, path in patched(document or "\n".join(rest))])
         else:
             self._all(effects(program, [*rest, *more]))
-            self._script(code_in(program, rest) or (document if program.startswith(INTERPRETERS) else ""))
-            self._links(program, rest)
+            self._follow_script(code_in(program, rest) or (document if program.startswith(INTERPRETERS) else ""))
+            self._note_links(program, rest)
         self._piped = self._piped if program in _FILTERS and command.before in ("|", "|&") else searched(program, rest)
         self._text = fed(program, rest, document, self._text)
 
-    def _shell(self, words: list[str], document: str, command: Simple) -> None:
+    def _follow_shell(self, words: list[str], document: str, command: Simple) -> None:
         """Follow the input of a shell: an argument, a here-document, or the output of the previous command."""
         at = next((n for n, word in enumerate(words) if re.fullmatch(r"-[a-z]*c", word)), None)
         if at is not None:
-            self._nested(words[at + 1] if at + 1 < len(words) else "")
+            self._follow_nested(words[at + 1] if at + 1 < len(words) else "")
         elif not [word for word in words if not word.startswith("-")] or words[-1:] == ["-s"]:
-            told = [made for word in _strings(command) for made in expand(word, self.state, self._bounds)]
-            self._nested("\n".join([document, *told, self._text]))
+            told = [made for word in _list_here_strings(command) for made in expand(word, self.state, self._bounds)]
+            self._follow_nested("\n".join([document, *told, self._text]))
 
-    def _script(self, code: str) -> None:
+    def _follow_script(self, code: str) -> None:
         self._all(script(code))
         for line in started(code):
-            self._nested(line)
+            self._follow_nested(line)
 
-    def _nested(self, text: str) -> None:
+    def _follow_nested(self, text: str) -> None:
         if self._depth < DEEPEST and text.strip():
             inner = CommandLine(self._bounds, self.state, self._depth + 1)
             inner.read(text)
             self.told += inner.told
 
-    def _evaluate(self, words: list[str]) -> None:
+    def _follow_eval(self, words: list[str]) -> None:
         if self._depth < DEEPEST:
             inner = CommandLine(self._bounds, self.state, self._depth + 1)
             inner.read(" ".join(words))
             self.told += inner.told
             self.state = inner.state
 
-    def _trap(self, words: list[str]) -> None:
-        self._nested(words[0] if len(words) > 1 else "")
+    def _follow_trap(self, words: list[str]) -> None:
+        self._follow_nested(words[0] if len(words) > 1 else "")
 
     def _change_directory(self, words: list[str]) -> None:
         named = [word for word in words if not re.fullmatch(r"-[LPe@]+|--", word)]
@@ -223,7 +225,7 @@ class CommandLine:
             found = resolve(folder, state)
             state = state.gone_to(found.path if found and found.exact else None)
         for each in git_line.effects(call):
-            self._effect(each, self._raw, state)
+            self._judge_effect(each, self._raw, state)
         target = self._target(call, state)
         if target is None:
             return
@@ -256,7 +258,7 @@ class CommandLine:
         ours = ours or (not bounds.admin and path == bounds.common) or (bool(bounds.admin) and path == bounds.admin)
         return not ours or any((path + "/").startswith(made + "/") for made in self.state.made)
 
-    def _links(self, program: str, words: list[str]) -> None:
+    def _note_links(self, program: str, words: list[str]) -> None:
         """Note links that a command creates: a write through a link goes to its target."""
         operands = [word for word in words if not word.startswith("-")]
         if program == "ln" and len(operands) == 2:
@@ -266,13 +268,13 @@ class CommandLine:
 
     def _all(self, found: list[Effect]) -> None:
         for each in found:
-            self._effect(each, self._raw)
+            self._judge_effect(each, self._raw)
 
-    def _effect(self, effect: Effect, raw: str, state: ShellState | None = None) -> None:
-        sure, words = self._judged(effect, state)
+    def _judge_effect(self, effect: Effect, raw: str, state: ShellState | None = None) -> None:
+        sure, words = self._rate_effect(effect, state)
         self._say(sure, words, raw)
 
-    def _judged(self, effect: Effect, state: ShellState | None = None) -> tuple[str, str]:
+    def _rate_effect(self, effect: Effect, state: ShellState | None = None) -> tuple[str, str]:
         """Return how certain it is that an effect is out of bounds, and the effect in words."""
         state = state or self.state
         found = resolve(effect.path, state)
@@ -293,20 +295,20 @@ class CommandLine:
 _HANDLERS = {
     **dict.fromkeys(("cd", "pushd", "chdir"), CommandLine._change_directory),
     "popd": CommandLine._go_back,
-    "eval": CommandLine._evaluate,
-    "trap": CommandLine._trap,
+    "eval": CommandLine._follow_eval,
+    "trap": CommandLine._follow_trap,
     **dict.fromkeys(("read", "mapfile", "readarray"), CommandLine._read_names),
     "find": CommandLine._find,
     "git": CommandLine._git,
 }
 
 
-def _strings(command: Simple) -> list[Word]:
+def _list_here_strings(command: Simple) -> list[Word]:
     """Return the texts that a command reads from `<<< text`."""
     return [each.target for each in command.redirects if each.operator == "<<<"]
 
 
-def _literal(word: Word) -> str:
+def _get_literal(word: Word) -> str:
     return word[0].text if len(word) == 1 and word[0].kind not in (VARIABLE, OUTPUT) else ""
 
 

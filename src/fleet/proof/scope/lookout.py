@@ -58,17 +58,19 @@ def call_of(event: Event) -> RequestedActions:
     """Return the requested actions of a tool call. Return an empty call for a tool that does not write."""
     name, data = plain_name(event.tool), event.data
     if name == "filechange":
-        return RequestedActions(files=tuple(_changes(data)))
+        return RequestedActions(files=tuple(_list_changes(data)))
     if name in PATCHERS:
-        return RequestedActions(files=tuple(each for key in PATCHES for each in patched(_text(data, key))))
+        return RequestedActions(files=tuple(each for key in PATCHES for each in patched(_get_text(data, key))))
     verb = WRITES if name in WRITERS else DELETES if name in DELETERS else MAKES if name in MAKERS else ""
     if verb:
         return (
-            RequestedActions() if data.get("command") in LOOKING else RequestedActions(files=tuple(_files(verb, data)))
+            RequestedActions()
+            if data.get("command") in LOOKING
+            else RequestedActions(files=tuple(_list_files(verb, data)))
         )
-    lines = tuple(line for key in LINES for line in _lines(data.get(key)))
+    lines = tuple(line for key in LINES for line in _list_lines(data.get(key)))
     return RequestedActions(
-        lines=lines, directory=next((_text(data, key) for key in DIRECTORIES if _text(data, key)), "")
+        lines=lines, directory=next((_get_text(data, key) for key in DIRECTORIES if _get_text(data, key)), "")
     )
 
 
@@ -77,34 +79,34 @@ def plain_name(tool: str) -> str:
     return tool[:500].rpartition("__")[2].lower().replace("_", "").replace("-", "")
 
 
-def _changes(data: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    for each in _list(data.get("changes")):
-        if isinstance(each, dict) and _text(each, "path"):
-            yield (DELETES if each.get("kind") == "delete" else WRITES), _text(each, "path")
+def _list_changes(data: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for each in _as_list(data.get("changes")):
+        if isinstance(each, dict) and _get_text(each, "path"):
+            yield (DELETES if each.get("kind") == "delete" else WRITES), _get_text(each, "path")
 
 
-def _files(verb: str, data: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _list_files(verb: str, data: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for key in FILES:
-        if path := _text(data, key):
+        if path := _get_text(data, key):
             yield (DELETES if key == "source" else verb), path
     for key in ("edits", "files"):
-        for each in _list(data.get(key)):
+        for each in _as_list(data.get(key)):
             if isinstance(each, dict):
-                yield from ((verb, path) for name in FILES if (path := _text(each, name)))
+                yield from ((verb, path) for name in FILES if (path := _get_text(each, name)))
 
 
-def _lines(told: Any) -> list[str]:
+def _list_lines(told: Any) -> list[str]:
     if isinstance(told, str):
         return [told]
-    words = [each for each in _list(told) if isinstance(each, str)]
+    words = [each for each in _as_list(told) if isinstance(each, str)]
     return [shlex.join(words)] if words else []
 
 
-def _list(told: Any) -> list[Any]:
+def _as_list(told: Any) -> list[Any]:
     return told[:MOST] if isinstance(told, list) else []
 
 
-def _text(data: dict[str, Any], key: str) -> str:
+def _get_text(data: dict[str, Any], key: str) -> str:
     told = data.get(key)
     return told if isinstance(told, str) else ""
 
@@ -175,15 +177,15 @@ class Lookout:
 
     def _told(self, event: Event) -> list[LineEffect]:
         call = call_of(event)
-        found = self._of_files(event.tool, call.files)
+        found = self._check_files(event.tool, call.files)
         for line in call.lines:
             self._room -= min(len(line), LONGEST)
-            found += self._of_line(line, call.directory) if self._room >= 0 else [LineEffect(DOUBTFUL, UNREAD)]
+            found += self._check_line(line, call.directory) if self._room >= 0 else [LineEffect(DOUBTFUL, UNREAD)]
         if event.tool.startswith("mcp__"):  # the tool of another program may work on another machine
             found = [each._replace(sure=DOUBTFUL) for each in found]
         return [LineEffect(each.sure, self._clean(each.words)) for each in dict.fromkeys(found[:MOST_TOLD])]
 
-    def _of_files(self, tool: str, files: Iterable[tuple[str, str]]) -> list[LineEffect]:
+    def _check_files(self, tool: str, files: Iterable[tuple[str, str]]) -> list[LineEffect]:
         found = []
         for verb, path in files:
             where = resolve(path, self._state)
@@ -195,7 +197,7 @@ class Lookout:
                     )
         return found
 
-    def _of_line(self, line: str, directory: str) -> list[LineEffect]:
+    def _check_line(self, line: str, directory: str) -> list[LineEffect]:
         """Return the findings in a line.
 
         Some shells keep the previous line's directory, so the line is read twice. The milder reading counts.
@@ -203,7 +205,7 @@ class Lookout:
         named = resolve(directory, self._state) if directory else None
         starts = [named.path] if named else list(dict.fromkeys((self._bounds.workspace, self.directory)))
         began = self._state
-        read = [_followed(line, self._bounds, began.replace(cwd=start)) for start in starts]
+        read = [_follow_line(line, self._bounds, began.replace(cwd=start)) for start in starts]
         best = min(read, key=lambda each: len(each.told))
         # The shells that keep it show the current directory. Links and repositories are kept too.
         self._state = self._state.replace(links=best.state.links, made=best.state.made)
@@ -214,10 +216,10 @@ class Lookout:
             return []
         # Redact secrets before a sentence cuts one in two.
         start = starts[read.index(best)]
-        return _followed(self._clean(line[:LONGEST]), self._bounds, began.replace(cwd=start)).told
+        return _follow_line(self._clean(line[:LONGEST]), self._bounds, began.replace(cwd=start)).told
 
 
-def _followed(line: str, bounds: WriteBounds, state: ShellState) -> CommandLine:
+def _follow_line(line: str, bounds: WriteBounds, state: ShellState) -> CommandLine:
     follower = CommandLine(bounds, state)
     follower.read(line)
     return follower

@@ -63,11 +63,11 @@ def mark(view: View) -> str:
 
     The mark is packed because it is written with each look at a run.
     """
-    told = encode({"refs": _refs(view), "inside": dict(_inside(view))})
+    told = encode({"refs": _read_refs(view), "inside": dict(_hash_git_files(view))})
     return b64encode(zlib.compress(told.encode("utf-8", "surrogatepass"))).decode()
 
 
-def _unpacked(mark: object) -> dict[str, Any]:
+def _unpack_mark(mark: object) -> dict[str, Any]:
     if not isinstance(mark, str):
         return {}
     try:
@@ -82,11 +82,14 @@ def found(home: Home, view: View, marks: tuple[object, object], branch: str) -> 
 
     `branch` is the run's own. Raises FleetError, OSError.
     """
-    old, new = map(_unpacked, marks)
+    old, new = map(_unpack_mark, marks)
     if "refs" not in old or "refs" not in new:
         return []
-    words = [f"{quote_text(name)} in the repository's git folder changed during the run" for name in _files(old, new)]
-    before, after = _part(old, "refs"), _part(new, "refs")
+    words = [
+        f"{quote_text(name)} in the repository's git folder changed during the run"
+        for name in _list_changed_files(old, new)
+    ]
+    before, after = _get_part(old, "refs"), _get_part(new, "refs")
     if len(before) >= MOST_REFS or len(after) >= MOST_REFS:  # each side may name other refs
         common = {*before} & {*after}
         before, after = ({name: refs[name] for name in common} for refs in (before, after))
@@ -117,7 +120,7 @@ class _RefMoves:
     def _logs(self) -> dict[str, list[str]]:
         """Return the logs of HEAD in all checkouts, by the branch that is checked out."""
         found: dict[str, list[str]] = {}
-        for admin in self._admins():
+        for admin in self._list_admin_folders():
             found.setdefault(head_of(admin)[0] or "", []).append(os.path.join(admin, "logs", "HEAD"))
         return found
 
@@ -128,29 +131,37 @@ class _RefMoves:
         if new.startswith("->"):
             return [f"{quote_text(name)} became a link to {quote_text(new[3:])} during the run"]
         if name.startswith("refs/replace/"):
-            return [f"{quote_text(name)} {_verb(old, new)} during the run: it replaces one object with another"]
+            return [f"{quote_text(name)} {_choose_verb(old, new)} during the run: it replaces one object with another"]
         kind = next(kind for kind in KINDS if name.startswith(kind))
-        ordinary = {"refs/heads/": self._branch, "refs/tags/": self._tag, "refs/remotes/": self._remote}[kind]
-        return [] if ordinary(name, old, new) else [self._restored(name, old, new) or _words(name, old, new)]
+        ordinary = {
+            "refs/heads/": self._is_ordinary_branch_move,
+            "refs/tags/": self._tag,
+            "refs/remotes/": self._is_ordinary_remote_move,
+        }[kind]
+        return (
+            [] if ordinary(name, old, new) else [self._restore_branch(name, old, new) or _describe_move(name, old, new)]
+        )
 
-    def _branch(self, name: str, old: str, new: str) -> bool:
+    def _is_ordinary_branch_move(self, name: str, old: str, new: str) -> bool:
         if not old or (new and self._is_logged(name, self._tips.get(name, ""))):
             return True
         branch = name.removeprefix("refs/heads/")
         tip = self._view.tip_of(branch) or ""
-        logs = [os.path.join(admin, "logs", "HEAD") for admin in self._admins() if head_of(admin)[0] == branch]
+        logs = [
+            os.path.join(admin, "logs", "HEAD") for admin in self._list_admin_folders() if head_of(admin)[0] == branch
+        ]
         if not (new and tip):
             return not new and not logs and self._is_held(old)
-        if any(_last(path)[0] == tip for path in logs):
+        if any(_read_last_move(path)[0] == tip for path in logs):
             return True
         repository = self._view.repository
         if any(entry.new == tip for entry in entries(self._home, repository, branch)):
             return True  # fleet is about to record it
-        since = [self._whole(old), *(_last(path)[0] for path in logs)]
+        since = [self._expand_commit(old), *(_read_last_move(path)[0] for path in logs)]
         if any(commit and moved_by_fleet(self._home, repository, commit, tip) for commit in since):
             return True
         main = head_of(self._common)[0] == branch
-        commit, said, who = _last(os.path.join(self._common, "logs", name))
+        commit, said, who = _read_last_move(os.path.join(self._common, "logs", name))
         return not main and commit == tip and bool(said) and (not logs or FLEET in who)
 
     def _is_logged(self, name: str, tip: str) -> bool:
@@ -158,20 +169,20 @@ class _RefMoves:
         branch = name.removeprefix("refs/heads/")
         if not tip:
             return False
-        commit, said, who = _last(os.path.join(self._common, "logs", name))
+        commit, said, who = _read_last_move(os.path.join(self._common, "logs", name))
         is_fleets = commit == tip and bool(said) and FLEET in who
         if is_fleets and head_of(self._common)[0] != branch:
             return True
-        return any(_last(path)[0] == tip for path in self._logs.get(branch, ()))
+        return any(_read_last_move(path)[0] == tip for path in self._logs.get(branch, ()))
 
     def _tag(self, name: str, old: str, new: str) -> bool:
         return not old and self._is_held(name)
 
-    def _remote(self, name: str, old: str, new: str) -> bool:
-        commit, said, _ = _last(os.path.join(self._common, "logs", name))
+    def _is_ordinary_remote_move(self, name: str, old: str, new: str) -> bool:
+        commit, said, _ = _read_last_move(os.path.join(self._common, "logs", name))
         return not new or (commit.startswith(new) and said.startswith(_FETCHED))
 
-    def _restored(self, name: str, old: str, new: str) -> str:
+    def _restore_branch(self, name: str, old: str, new: str) -> str:
         """Move the branch of the main checkout back to the checkout's commit. Return a description of it, or "".
 
         This happens only if the checkout's log and its index agree on a commit. A user's own move appears in one of
@@ -181,7 +192,7 @@ class _RefMoves:
         if repository.top == repository.common or head_of(repository.common)[0] != branch:
             return ""
         with locked(self._home, repository):
-            logged = _last(os.path.join(repository.common, "logs", "HEAD"))[0]
+            logged = _read_last_move(os.path.join(repository.common, "logs", "HEAD"))[0]
             known = reached_by_fleet(self._home, repository, branch, logged)
             planted = self._view.tip_of(branch) or ""
             since = known.startswith(old) or self._is_between(old, logged)
@@ -215,7 +226,7 @@ class _RefMoves:
         text = read_plain(os.path.join(self._common, "logs", "HEAD"), MOST_BYTES)
         return any(old.encode() in line[: 2 * len(known) + 1] for line in text.splitlines())
 
-    def _whole(self, short: str) -> str:
+    def _expand_commit(self, short: str) -> str:
         return self._view.commit_of(short) or short
 
     def _is_held(self, name: str) -> bool:
@@ -227,13 +238,13 @@ class _RefMoves:
             return False
         return any(holder != self._own and not holder.startswith(KEPT) for holder in holders)
 
-    def _admins(self) -> Iterator[str]:
+    def _list_admin_folders(self) -> Iterator[str]:
         yield self._common
         for admin, _ in worktrees(self._view.repository):
             yield admin
 
 
-def _refs(view: View) -> dict[str, str]:
+def _read_refs(view: View) -> dict[str, str]:
     told = view.git("for-each-ref", "--format=%(refname) %(objectname) %(symref)", *(kind[:-1] for kind in KINDS))
     rows = (os.fsdecode(line).split(" ", 2) for line in told.splitlines())
     refs = {name: f"-> {link}" if link else commit[:SHORT] for name, commit, link in rows}
@@ -241,7 +252,7 @@ def _refs(view: View) -> dict[str, str]:
     return {name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"): refs[name] for name in named}
 
 
-def _inside(view: View) -> Iterator[tuple[str, str]]:
+def _hash_git_files(view: View) -> Iterator[tuple[str, str]]:
     """Yield the name of each file that git obeys, and a hash of its text."""
     common, home = view.repository.common, os.fsencode(os.path.realpath(view.home))
     for name in FILES:
@@ -299,12 +310,12 @@ class _Folder:
         return sorted(found)
 
 
-def _files(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+def _list_changed_files(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """Return the files that differ.
 
     New or removed worktrees are left out, and so are new submodules with plain settings.
     """
-    before, after = _part(old, "inside"), _part(new, "inside")
+    before, after = _get_part(old, "inside"), _get_part(new, "inside")
     names = {*before, *after}
     empty = _hash(b"")
     # The files of a worktree that is being created are empty.
@@ -313,7 +324,7 @@ def _files(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     return sorted(name for name in names if before.get(name, empty) != after.get(name, empty))
 
 
-def _part(told: Mapping[str, Any], name: str) -> dict[str, str]:
+def _get_part(told: Mapping[str, Any], name: str) -> dict[str, str]:
     part = told.get(name)
     return part if isinstance(part, dict) else {}
 
@@ -330,7 +341,7 @@ def _hash(data: bytes) -> str:
     return sha256(data)[:SHORT]
 
 
-def _last(path: str) -> tuple[str, str, str]:
+def _read_last_move(path: str) -> tuple[str, str, str]:
     """Return the last commit in a ref's log, the reason of its move, and its author."""
     lines = read_plain(path, LOG_BYTES).splitlines()
     told, _, said = (lines[-1] if lines else b"").decode("utf-8", "replace").partition("\t")
@@ -338,10 +349,10 @@ def _last(path: str) -> tuple[str, str, str]:
     return (parts[1], said.strip(), parts[2]) if len(parts) == 3 and COMMIT.fullmatch(parts[1]) else ("", "", "")
 
 
-def _verb(old: str, new: str) -> str:
+def _choose_verb(old: str, new: str) -> str:
     return "was made" if not old else "was deleted" if not new else "was moved"
 
 
-def _words(name: str, old: str, new: str) -> str:
+def _describe_move(name: str, old: str, new: str) -> str:
     where = f" from {old[:10]} to {new[:10]}" if old and new else f" at {(new or old)[:10]}"
-    return f"{quote_text(name)} {_verb(old, new)}{where} during the run, and git has no record of the author"
+    return f"{quote_text(name)} {_choose_verb(old, new)}{where} during the run, and git has no record of the author"

@@ -54,13 +54,17 @@ def mark(view: View) -> str:
     The checkout is read through fleet's view with a copy of the index. Nothing in the repository is obeyed or written.
     Agents that begin or end together share a look.
     """
-    return _marks.look(view.repository.common, lambda: _mark(view))
+    return _marks.look(view.repository.common, lambda: _make_mark(view))
 
 
-def _mark(view: View) -> str:
+def _make_mark(view: View) -> str:
     common = view.repository.common
     try:
-        told = {"config": _config(common), "hooks": _hooks(common), "planting": planted.mark(view)} | _checkout(view)
+        told = {
+            "config": _hash_config(common),
+            "hooks": _read_hooks(common),
+            "planting": planted.mark(view),
+        } | _read_checkout(view)
     except (FleetError, OSError, ValueError):
         return ""
     return encode(told)
@@ -72,15 +76,15 @@ def since(home: Home, view: View, before: str, branch: str) -> list[str]:
     `branch` is the run's own.
     """
     now = mark(view) if before else ""
-    old, new = _read(before).get("head"), _read(now).get("head")
+    old, new = _decode_mark(before).get("head"), _decode_mark(now).get("head")
     merged = old and new and old[0] == new[0] and moved_by_fleet(home, view.repository, old[1], new[1])
-    told = strays(_with_head(before, new) if merged else before, now)
+    told = strays(_replace_head(before, new) if merged else before, now)
     if before == now:
         return told
     if not now:
         return ["the main checkout and git's folder can no longer be read: not compared"]
     try:
-        marks = _read(before).get("planting"), _read(now).get("planting")
+        marks = _decode_mark(before).get("planting"), _decode_mark(now).get("planting")
         return told + planted.found(home, view, marks, branch)
     except (FleetError, OSError, ValueError) as error:
         return [*told, f"the repository's git folder could not be compared: {quote_text(str(error))}"]
@@ -88,7 +92,7 @@ def since(home: Home, view: View, before: str, branch: str) -> list[str]:
 
 def strays(before: str, now: str) -> list[str]:
     """Return sentences about differences between two marks. Return an empty list if a mark is missing."""
-    old, new = _read(before), _read(now)
+    old, new = _decode_mark(before), _decode_mark(now)
     if not old or not new:
         return []
     found = []
@@ -97,21 +101,21 @@ def strays(before: str, now: str) -> list[str]:
     elif old.get("more") != new.get("more"):
         found.append("the main checkout changed during the run")
     if old.get("head") != new.get("head"):
-        found.append(f"the main checkout went from {_head(old)} to {_head(new)} during the run")
+        found.append(f"the main checkout went from {_format_head(old)} to {_format_head(new)} during the run")
     if old.get("config") != new.get("config"):
         found.append("the repository's .git/config changed during the run")
-    if hooks := _different(old.get("hooks"), new.get("hooks")):
+    if hooks := _list_differences(old.get("hooks"), new.get("hooks")):
         found.append(f"the repository's hooks changed during the run: {join_first(hooks)}")
     return found
 
 
 def changed(before: str, now: str) -> list[str]:
     """Return the files of the main checkout that differ between two marks, as far as the marks name them."""
-    old, new = _read(before), _read(now)
-    return _different(old.get("files"), new.get("files")) if old and new else []
+    old, new = _decode_mark(before), _decode_mark(now)
+    return _list_differences(old.get("files"), new.get("files")) if old and new else []
 
 
-def _checkout(view: View) -> dict[str, Any]:
+def _read_checkout(view: View) -> dict[str, Any]:
     repository = view.repository
     if repository.top == repository.common:
         return {"head": ["", ""], "files": {}}  # a bare repository has no checkout
@@ -121,16 +125,16 @@ def _checkout(view: View) -> dict[str, Any]:
     files: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="primary-", dir=view.path) as folder:
         index = os.path.join(folder, "index")
-        _copy(os.path.join(repository.common, "index"), index)
-        for path, told in [*_worked_on(view, index), *_staged(view, index, at)]:
+        _copy_index(os.path.join(repository.common, "index"), index)
+        for path, told in [*_list_unstaged_files(view, index), *_list_staged_files(view, index, at)]:
             name = path.decode("utf-8", "backslashreplace")  # a name of any bytes as text that can be stored
             files[name] = f"{files.get(name, '')} {told}".lstrip()
     rows = sorted(files.items())
-    more = _sum(f"{name}\0{told}" for name, told in rows[MOST_FILES:]) if len(rows) > MOST_FILES else ""
+    more = _hash_lines(f"{name}\0{told}" for name, told in rows[MOST_FILES:]) if len(rows) > MOST_FILES else ""
     return {"head": [branch or "", at or ""], "files": dict(rows[:MOST_FILES]), "more": more}
 
 
-def _copy(index: str, copy: str) -> None:
+def _copy_index(index: str, copy: str) -> None:
     """Copy the user's index with its times, which tell git what it need not read.
 
     Skip an index that is not a plain file.
@@ -139,24 +143,24 @@ def _copy(index: str, copy: str) -> None:
         shutil.copy2(index, copy, follow_symlinks=False)
 
 
-def _worked_on(view: View, index: str) -> Iterator[tuple[bytes, str]]:
+def _list_unstaged_files(view: View, index: str) -> Iterator[tuple[bytes, str]]:
     """Yield the files that differ from the index, each with a text that identifies its state."""
     top = view.repository.top
     there = Directories(top)
     for _, path in listed(view.git(*LIST, tree=top, index=index)):
         if not path.endswith(b"/"):  # a nested repository is skipped
             seen = there.lstat(path)
-            yield path, _state(seen) if seen else "gone"
+            yield path, _hash_file_state(seen) if seen else "gone"
 
 
-def _staged(view: View, index: str, commit: str | None) -> list[tuple[bytes, str]]:
+def _list_staged_files(view: View, index: str, commit: str | None) -> list[tuple[bytes, str]]:
     """Return the files in which an index differs from a commit.
 
     Reuse the last result for an unchanged index and commit.
     """
     if commit is None:
         return []
-    key = _digest(index), commit
+    key = _hash_index(index), commit
     known, found = _compared.get(view.path, (None, []))
     if known != key:
         words = ("diff-index", "--cached", "--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all")
@@ -169,18 +173,18 @@ def _staged(view: View, index: str, commit: str | None) -> list[tuple[bytes, str
     return found
 
 
-def _digest(index: str) -> str:
+def _hash_index(index: str) -> str:
     if not os.path.lexists(index):
         return ""
     with open(index, "rb") as file:  # noqa: PTH123
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _state(seen: os.stat_result) -> str:
+def _hash_file_state(seen: os.stat_result) -> str:
     return f"{seen.st_mode:o}.{seen.st_size}.{seen.st_mtime_ns}"
 
 
-def _config(common: str) -> str:
+def _hash_config(common: str) -> str:
     """Return a hash of the repository's settings, without git's own notes about branches."""
     kept, in_branch = [], False
     for line in read_plain(os.path.join(common, "config"), MOST_CONFIG).split(b"\n"):
@@ -192,20 +196,22 @@ def _config(common: str) -> str:
     return hashlib.sha256(b"\n".join(kept)).hexdigest()[:16]
 
 
-def _hooks(common: str) -> dict[str, str]:
+def _read_hooks(common: str) -> dict[str, str]:
     """Return each hook that git would run, with its size and time. Samples are skipped."""
     folder, found = os.path.join(common, "hooks"), {}
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []  # noqa: PTH112
     for name in [each for each in names if not each.endswith(".sample")][:MOST_HOOKS]:
-        found[os.fsencode(name).decode("utf-8", "backslashreplace")] = _state(os.lstat(os.path.join(folder, name)))
+        found[os.fsencode(name).decode("utf-8", "backslashreplace")] = _hash_file_state(
+            os.lstat(os.path.join(folder, name))
+        )
     return found
 
 
-def _with_head(text: str, head: Any) -> str:
-    return encode(_read(text) | {"head": head})
+def _replace_head(text: str, head: Any) -> str:
+    return encode(_decode_mark(text) | {"head": head})
 
 
-def _read(text: str) -> dict[str, Any]:
+def _decode_mark(text: str) -> dict[str, Any]:
     try:
         told = decode(text) if text else {}
     except ValueError:
@@ -213,17 +219,17 @@ def _read(text: str) -> dict[str, Any]:
     return told if isinstance(told, dict) else {}
 
 
-def _different(old: Any, new: Any) -> list[str]:
+def _list_differences(old: Any, new: Any) -> list[str]:
     before, after = old if isinstance(old, dict) else {}, new if isinstance(new, dict) else {}
     return sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
 
 
-def _head(told: dict[str, Any]) -> str:
+def _format_head(told: dict[str, Any]) -> str:
     branch, commit = told.get("head") or ("", "")
     return " at ".join(each for each in (quote_text(branch), commit[:10]) if each) or "no commit"
 
 
-def _sum(lines: Iterable[str]) -> str:
+def _hash_lines(lines: Iterable[str]) -> str:
     digest = hashlib.sha256()
     for line in lines:
         digest.update(os.fsencode(line) + b"\n")

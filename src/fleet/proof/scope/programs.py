@@ -101,7 +101,7 @@ def _chmod(words: list[str]) -> list[Effect]:
     return [Effect(WRITES, path) for path in paths]
 
 
-def _destination(words: list[str]) -> tuple[ProgramArguments, list[str], str]:
+def _parse_copy(words: list[str]) -> tuple[ProgramArguments, list[str], str]:
     """Return the arguments of a copying program, its sources and its target."""
     told = arguments(words, ("-t", "--target-directory", "-S", "--suffix", "-m", "-o", "-g", "--mode", "--owner"))
     target = told.value("-t", "--target-directory")
@@ -111,18 +111,18 @@ def _destination(words: list[str]) -> tuple[ProgramArguments, list[str], str]:
 
 
 def _cp(words: list[str]) -> list[Effect]:
-    _, _, target = _destination(words)
+    _, _, target = _parse_copy(words)
     return [Effect(WRITES, target)] if target else []
 
 
 def _mv(words: list[str]) -> list[Effect]:
-    _, sources, target = _destination(words)
+    _, sources, target = _parse_copy(words)
     gone = [Effect(DELETES, path, whole=True) for path in sources]
     return [*gone, Effect(WRITES, target)] if target else []
 
 
 def _install(words: list[str]) -> list[Effect]:
-    told, _, target = _destination(words)
+    told, _, target = _parse_copy(words)
     if told.has("-d", "--directory"):
         return [Effect(MAKES, path) for path in told.operands]
     return [Effect(WRITES, target)] if target else []
@@ -196,7 +196,7 @@ def _wget(words: list[str]) -> list[Effect]:
 
 
 def _ln(words: list[str]) -> list[Effect]:
-    told, _, target = _destination(words)
+    told, _, target = _parse_copy(words)
     if target:
         return [Effect(WRITES, target)]
     return [Effect(WRITES, told.operands[0].rstrip("/").rpartition("/")[2])] if len(told.operands) == 1 else []

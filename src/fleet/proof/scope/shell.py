@@ -105,8 +105,8 @@ class _LineReader:
                 self._skip_comment()
             elif self._text.startswith(("<(", ">("), self._at):
                 self._at += 2
-                yield (Piece(OUTPUT, self._until_bracket()),)
-            elif found := self._redirect():
+                yield (Piece(OUTPUT, self._read_until_bracket()),)
+            elif found := self._read_redirect():
                 yield found
             elif match := _OPERATOR.match(self._text, self._at):
                 documents, self._at = self._documents, match.end()
@@ -114,13 +114,13 @@ class _LineReader:
                     self._at, self._documents = documents[1], None
                 yield ";" if match[0] == "\n" else match[0]
             else:
-                yield self._word()
+                yield self._read_word()
 
     def _skip_comment(self) -> None:
         end = self._text.find("\n", self._at)
         self._at = len(self._text) if end < 0 else end
 
-    def _redirect(self) -> Redirect | None:
+    def _read_redirect(self) -> Redirect | None:
         start = self._at
         digits = start
         while digits < len(self._text) and self._text[digits].isdigit():
@@ -133,15 +133,15 @@ class _LineReader:
             self._at += 1
         if self._text.startswith(("<(", ">("), self._at):
             self._at += 2
-            target: Word = (Piece(OUTPUT, self._until_bracket()),)
+            target: Word = (Piece(OUTPUT, self._read_until_bracket()),)
         else:
-            target = self._word()
+            target = self._read_word()
         if match[0] not in ("<<", "<<-"):
             return Redirect(match[0], target)
         end = "".join(piece.text for piece in target)
-        return Redirect(match[0], target, self._document(end, stripped=match[0] == "<<-"))
+        return Redirect(match[0], target, self._read_document(end, stripped=match[0] == "<<-"))
 
-    def _document(self, end: str, *, stripped: bool) -> str:
+    def _read_document(self, end: str, *, stripped: bool) -> str:
         """Return the text of a here-document, which starts after this line or after the previous here-document."""
         line_end = self._documents[0] if self._documents else self._text.find("\n", self._at)
         if line_end < 0:
@@ -159,7 +159,7 @@ class _LineReader:
         self._documents = (line_end, min(at, len(self._text)))
         return "\n".join(lines)
 
-    def _word(self) -> Word:
+    def _read_word(self) -> Word:
         pieces: list[Piece] = []
         while self._at < len(self._text):
             char = self._text[self._at]
@@ -170,30 +170,30 @@ class _LineReader:
                 pieces.append(Piece(TEXT, "#"))
                 self._at += 1
             elif char == "'":
-                pieces.append(Piece(QUOTED, self._until("'")))
+                pieces.append(Piece(QUOTED, self._read_until("'")))
             elif char == '"':
                 self._at += 1
-                pieces += self._in_quotes()
+                pieces += self._read_quoted()
             elif char == "\\":
-                pieces += self._escaped()
+                pieces += self._read_escape()
             elif char in "$`":
-                pieces.append(self._dollar(quoted=False))
+                pieces.append(self._read_dollar(quoted=False))
             else:
                 break
         return tuple(pieces)
 
-    def _escaped(self) -> list[Piece]:
+    def _read_escape(self) -> list[Piece]:
         char = self._text[self._at + 1 : self._at + 2]
         self._at += 2
         return [] if char in ("\n", "") else [Piece(QUOTED, char)]
 
-    def _until(self, quote: str) -> str:
+    def _read_until(self, quote: str) -> str:
         start = self._at + 1
         end = self._text.find(quote, start)
         self._at = len(self._text) if end < 0 else end + 1
         return self._text[start : end if end >= 0 else None]
 
-    def _in_quotes(self) -> Iterator[Piece]:
+    def _read_quoted(self) -> Iterator[Piece]:
         empty = True
         while self._at < len(self._text):
             char = self._text[self._at]
@@ -209,50 +209,50 @@ class _LineReader:
                 if following != "\n":
                     yield Piece(QUOTED, following if following in '$`"\\' else "\\" + following)
             else:
-                yield self._dollar(quoted=True)
+                yield self._read_dollar(quoted=True)
             empty = False
         if empty:
             yield Piece(QUOTED, "")
 
-    def _dollar(self, *, quoted: bool) -> Piece:
+    def _read_dollar(self, *, quoted: bool) -> Piece:
         text, at = self._text, self._at
         if text[at] == "`":
-            return Piece(OUTPUT, self._until("`").replace("\\`", "`"), quoted)
+            return Piece(OUTPUT, self._read_until("`").replace("\\`", "`"), quoted)
         if text.startswith("$((", at):
             self._at += 3
-            self._until_bracket()
+            self._read_until_bracket()
             self._at += text.startswith(")", self._at)
             return Piece(QUOTED, "0")
         if text.startswith("$(", at):
             self._at += 2
-            return Piece(OUTPUT, self._until_bracket(), quoted)
+            return Piece(OUTPUT, self._read_until_bracket(), quoted)
         if text.startswith("${", at):
             self._at += 1
-            return Piece(VARIABLE, self._until("}"), quoted)
+            return Piece(VARIABLE, self._read_until("}"), quoted)
         if text.startswith("$'", at) and not quoted:
             self._at += 1
-            return Piece(QUOTED, self._ansi())
+            return Piece(QUOTED, self._read_ansi())
         if match := _NAME.match(text, at + 1):
             self._at = match.end()
             return Piece(VARIABLE, match[0], quoted)
         self._at += 1
         return Piece(QUOTED, "$")
 
-    def _ansi(self) -> str:
+    def _read_ansi(self) -> str:
         start = self._at = self._at + 1
         while self._at < len(self._text) and self._text[self._at] != "'":
             self._at += 2 if self._text[self._at] == "\\" else 1
         inner = self._text[start : self._at]
         self._at = min(self._at + 1, len(self._text))
-        return _ANSI.sub(_letter, inner)
+        return _ANSI.sub(_decode_escape, inner)
 
-    def _until_bracket(self) -> str:
+    def _read_until_bracket(self) -> str:
         """Return the text up to the matching closing bracket, or the rest if no such bracket exists."""
         start, depth = self._at, 1
         while self._at < len(self._text):
             char = self._text[self._at]
             if char == "'":
-                self._until("'")
+                self._read_until("'")
                 continue
             if char == "\\":
                 self._at += 1
@@ -273,7 +273,7 @@ class _LineReader:
         self._at += 1
 
 
-def _letter(found: re.Match[str]) -> str:
+def _decode_escape(found: re.Match[str]) -> str:
     code = found[1]
     if code[0] == "x" and len(code) > 1:
         return chr(int(code[1:], 16))

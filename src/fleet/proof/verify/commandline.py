@@ -59,49 +59,49 @@ def named_by(command: str) -> NamedFiles:
 def programs_in(command: str) -> list[str]:
     """Return the programs that a command line starts, as written, including wrappers."""
     found: dict[str, None] = {}
-    _start(command, found, depth=0)
+    _add_commands(command, found, depth=0)
     return list(found)
 
 
-def _start(command: str, found: dict[str, None], depth: int) -> None:
-    for words, _ in _simple_commands(command):
+def _add_commands(command: str, found: dict[str, None], depth: int) -> None:
+    for words, _ in _split_commands(command):
         while words:
             name = words[0]
             if not re.fullmatch(r"\w+=.*", name, re.DOTALL) and not name.startswith("-"):
                 found[name] = None
                 if posixpath.basename(name) in _SHELLS and "-c" in words[1:-1] and depth < 3:
-                    _start(words[words.index("-c", 1) + 1], found, depth + 1)
-            rest = _without_prefix(words)
+                    _add_commands(words[words.index("-c", 1) + 1], found, depth + 1)
+            rest = _strip_prefix(words)
             words = rest if rest != words else []
 
 
 def _read(command: str, found: dict[str, set[str]], depth: int) -> None:
     folder = ""
-    for words, after in _simple_commands(command):
-        words = _without_prefix(words)
+    for words, after in _split_commands(command):
+        words = _strip_prefix(words)
         if not words:
             continue
         if words[0] in ("cd", "pushd") and len(words) > 1:
             folder = posixpath.normpath(posixpath.join(folder, words[1]))
             found["folders"].add("" if folder == "." else folder)
             continue
-        _note(words, folder, found, depth, judges=after != "|")
+        _add_words(words, folder, found, depth, judges=after != "|")
 
 
-def _note(words: list[str], folder: str, found: dict[str, set[str]], depth: int, *, judges: bool) -> None:
+def _add_words(words: list[str], folder: str, found: dict[str, set[str]], depth: int, *, judges: bool) -> None:
     name = posixpath.basename(words[0])
     found["obeyed"].update(_OBEYED.get(name, ()))
     if name in _SHELLS and "-c" in words[1:-1] and depth < 3:
         _read(words[words.index("-c", 1) + 1], found, depth + 1)
     elif name in _SHELLS or _INTERPRETERS.fullmatch(name):
-        script = _script(words, found)
+        script = _find_script(words, found)
         if script and judges:
-            _add(script, folder, found, surely=name in _SHELLS)
+            _add_file(script, folder, found, surely=name in _SHELLS)
     if judges and "/" in words[0]:
-        _add(words[0], folder, found, surely=False)
+        _add_file(words[0], folder, found, surely=False)
 
 
-def _script(words: list[str], found: dict[str, set[str]]) -> str:
+def _find_script(words: list[str], found: dict[str, set[str]]) -> str:
     """Return the file that an interpreter runs. A module is added to the modules instead."""
     rest = iter(words[1:])
     for word in rest:
@@ -117,7 +117,7 @@ def _script(words: list[str], found: dict[str, set[str]]) -> str:
     return ""
 
 
-def _add(word: str, folder: str, found: dict[str, set[str]], *, surely: bool) -> None:
+def _add_file(word: str, folder: str, found: dict[str, set[str]], *, surely: bool) -> None:
     path = posixpath.normpath(posixpath.join(folder, word))
     if path.startswith(("/", "..")):
         return
@@ -127,7 +127,7 @@ def _add(word: str, folder: str, found: dict[str, set[str]], *, surely: bool) ->
         found["scripts"].add(path)
 
 
-def _simple_commands(command: str) -> list[tuple[list[str], str]]:
+def _split_commands(command: str) -> list[tuple[list[str], str]]:
     """Return each simple command, with `|` if another program reads its output."""
     lexer = shlex.shlex(command.replace("\n", " ; "), posix=True, punctuation_chars=True)
     lexer.commenters = ""
@@ -148,7 +148,7 @@ def _simple_commands(command: str) -> list[tuple[list[str], str]]:
     return [*found, (words, "")]
 
 
-def _without_prefix(words: list[str]) -> list[str]:
+def _strip_prefix(words: list[str]) -> list[str]:
     while words:
         if re.fullmatch(r"\w+=.*", words[0], re.DOTALL) or words[0] in _BEFORE or words[0].startswith("-"):
             words = words[1:]

@@ -60,7 +60,7 @@ def apart(
     programs = [place for place in env.get("PATH", "").split(":") if place]
     return SandboxSpec(
         hidden=(home, *SOCKETS),
-        kept=(*places, *_with_libraries(programs)),
+        kept=(*places, *_add_libraries(programs)),
         writable=writable,
         temporary=env["TMPDIR"],
         offline=not network,
@@ -88,7 +88,7 @@ def in_words(had: Iterable[str], containment: str, *, network: bool) -> str:
     return (f"weak: it could {', '.join(reached)}; " if reached else "") + ", ".join(kept)
 
 
-def _with_libraries(programs: Iterable[str]) -> list[str]:
+def _add_libraries(programs: Iterable[str]) -> list[str]:
     """Return the programs' folders, with `bin` replaced by its parent: a program in `bin` needs its `lib`."""
     return [os.path.dirname(place.rstrip("/")) if place.rstrip("/").endswith("bin") else place for place in programs]
 
@@ -152,7 +152,7 @@ async def verify(
     if folders.used:
         room = room._replace(env=using.environment(folders.used, room.env))
     at = _Verifier(launcher, view, wanted, room, folders.used)
-    found = await asyncio.to_thread(_judged, view, wanted, (base, commit), tests)
+    found = await asyncio.to_thread(_judge_changes, view, wanted, (base, commit), tests)
     await at.clear()
     first = await at.run(commit, found.restored)
     count = first.tests
@@ -175,7 +175,7 @@ async def verify(
         notes=folders.notes,
     )
     if first.setup:
-        return await _without_setup(at, made, first, base)
+        return await _judge_failed_setup(at, made, first, base)
     if made.ok and wanted.also:
         made = also_run(made, wanted.also, (await at.run(commit, found.restored, ALSO, wanted.also)).done)
     if not made.ok:
@@ -190,13 +190,13 @@ async def verify(
         before = await at.run(base, found.tests, AT_THE_BASE)
         made = made.replace(
             base_status=before.done.status,
-            doubts=(*made.doubts, *_at_the_base(first, before)),
+            doubts=(*made.doubts, *_list_doubts_from_base(first, before)),
             seconds=made.seconds + before.done.seconds,
         )
     return made
 
 
-async def _without_setup(at: _Verifier, made: Verification, first: CommandResult, base: str) -> Verification:
+async def _judge_failed_setup(at: _Verifier, made: Verification, first: CommandResult, base: str) -> Verification:
     """Return a verification whose setup failed. The work is not at fault if the setup fails at the base too."""
     before = await at.run(base, {}, AT_THE_BASE) if base and base != made.commit else first
     if before.setup:
@@ -232,7 +232,7 @@ class _Verifier:
         for each in (place, *(os.path.join(place, name) for name in (WITHOUT_THEM, AT_THE_BASE, ALSO))):
             await end_earlier(self._launcher, each)
             for number in range(len(self._wanted.setup)):
-                await end_earlier(self._launcher, _setup_place(each, number))
+                await end_earlier(self._launcher, _make_setup_path(each, number))
         await asyncio.to_thread(delete, place)
         await asyncio.to_thread(sweep, self._view)
 
@@ -264,7 +264,7 @@ class _Verifier:
             )
             room = self._room._replace(place=place)
             for number, line in enumerate(wanted.setup):
-                before = room._replace(place=_setup_place(place, number))
+                before = room._replace(place=_make_setup_path(place, number))
                 argv = spec_of(line, cwd=tree, env=env).argv
                 seen = await _run(self._launcher, wanted.replace(command=line), before, spec.replace(argv=argv))
                 if not seen.done.ok:
@@ -345,7 +345,7 @@ async def _run(launcher: Launcher, wanted: VerifyRequest, room: VerifyFolders, s
     return CommandResult(done.replace(command=wanted.command, tail=output[-TAIL_BYTES:].strip()), output, words, had)
 
 
-def _setup_place(place: str, number: int) -> str:
+def _make_setup_path(place: str, number: int) -> str:
     return os.path.join(place, f"setup-{number + 1}")
 
 
@@ -367,7 +367,9 @@ def _make_folders(env: Mapping[str, str]) -> None:
         os.mkdir(env[name], 0o700)
 
 
-def _judged(view: View, wanted: VerifyRequest, commits: tuple[str, str], tests: tuple[str, ...]) -> JudgedChanges:
+def _judge_changes(
+    view: View, wanted: VerifyRequest, commits: tuple[str, str], tests: tuple[str, ...]
+) -> JudgedChanges:
     base, commit = commits
     if not base or base == commit:
         return JudgedChanges({}, {}, {}, {}, ())
@@ -384,7 +386,7 @@ def _proven(wanted: VerifyRequest, without: CommandResult) -> int | None:
     return None if doubtful else without.done.status
 
 
-def _at_the_base(first: CommandResult, before: CommandResult) -> tuple[str, ...]:
+def _list_doubts_from_base(first: CommandResult, before: CommandResult) -> tuple[str, ...]:
     if before.done.status == 0:
         return ("it also passes at the base",)
     if before.done.status is None:

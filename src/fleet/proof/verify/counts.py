@@ -31,7 +31,7 @@ class TestRunner(NamedTuple):
     ends: re.Pattern[str]
 
 
-def _lines(*patterns: str) -> re.Pattern[str]:
+def _compile_line_pattern(*patterns: str) -> re.Pattern[str]:
     return re.compile("|".join(patterns), re.MULTILINE)
 
 
@@ -44,8 +44,8 @@ RUNNERS = {
             re.compile(r"(?P<failed>\d{1,9}) (?:failed|errors?)\b"),
             re.compile(r"(?P<skipped>\d{1,9}) (?:skipped|xfailed)\b"),
         ),
-        _lines(r"no tests ran in [\d.]+s", r"^collected 0 items$"),
-        _lines(
+        _compile_line_pattern(r"no tests ran in [\d.]+s", r"^collected 0 items$"),
+        _compile_line_pattern(
             r"\b(?:passed|failed|skipped|error|errors|deselected|xfailed|xpassed|warnings?|ran) in [\d.]+s", r"\[100%\]"
         ),
     ),
@@ -57,8 +57,8 @@ RUNNERS = {
             re.compile(r"^FAILED \(.{0,80}?\bfailures=(?P<failed>\d{1,9})", re.MULTILINE),
             re.compile(r"^FAILED \(.{0,80}?\berrors=(?P<failed>\d{1,9})", re.MULTILINE),
         ),
-        _lines(r"^NO TESTS RAN"),
-        _lines(r"^Ran \d+ tests? in [\d.]+s\n+(?:OK|FAILED|NO TESTS RAN)"),
+        _compile_line_pattern(r"^NO TESTS RAN"),
+        _compile_line_pattern(r"^Ran \d+ tests? in [\d.]+s\n+(?:OK|FAILED|NO TESTS RAN)"),
     ),
     "jest": TestRunner(
         re.compile(r"(?:^|[\s/])(?:jest|vitest)(?![\w./=-])"),
@@ -67,8 +67,8 @@ RUNNERS = {
             re.compile(r"^[ \t]*Tests:?[ \t].{0,120}?(?P<failed>\d{1,9}) failed", re.MULTILINE),
             re.compile(r"^[ \t]*Tests:?[ \t].{0,120}?(?P<skipped>\d{1,9}) (?:skipped|todo)", re.MULTILINE),
         ),
-        _lines(r"^No tests? (?:files )?found"),
-        _lines(r"^[ \t]*Tests:?[ \t].{0,120}?\d", r"^No tests? (?:files )?found"),
+        _compile_line_pattern(r"^No tests? (?:files )?found"),
+        _compile_line_pattern(r"^[ \t]*Tests:?[ \t].{0,120}?\d", r"^No tests? (?:files )?found"),
     ),
     "mocha": TestRunner(
         re.compile(r"(?:^|[\s/])mocha(?![\w./=-])"),
@@ -78,7 +78,7 @@ RUNNERS = {
             re.compile(r"^[ \t]*(?P<skipped>\d{1,9}) pending\b", re.MULTILINE),
         ),
         _NOTHING_ELSE,
-        _lines(r"^[ \t]*\d+ passing\b"),
+        _compile_line_pattern(r"^[ \t]*\d+ passing\b"),
     ),
     "go": TestRunner(
         re.compile(r"\bgo\s+test\b"),
@@ -88,7 +88,7 @@ RUNNERS = {
             re.compile(r"^[ \t]*--- SKIP: ()", re.MULTILINE),
         ),
         _NOTHING_ELSE,
-        _lines(r"^(?:ok|FAIL|\?)\s+\S+", r"^PASS$"),
+        _compile_line_pattern(r"^(?:ok|FAIL|\?)\s+\S+", r"^PASS$"),
     ),
     "cargo": TestRunner(
         re.compile(r"\bcargo\s+(?:\+\S+\s+)?(?:test|nextest)\b"),
@@ -105,7 +105,7 @@ RUNNERS = {
             ),
         ),
         _NOTHING_ELSE,
-        _lines(r"^test result: ", r"^[ \t]*Summary \["),
+        _compile_line_pattern(r"^test result: ", r"^[ \t]*Summary \["),
     ),
     "rspec": TestRunner(
         re.compile(r"(?:^|[\s/])rspec(?![\w./=-])"),
@@ -116,7 +116,7 @@ RUNNERS = {
             ),
         ),
         _NOTHING_ELSE,
-        _lines(r"^\d+ examples?, \d+ failures?"),
+        _compile_line_pattern(r"^\d+ examples?, \d+ failures?"),
     ),
     "tap": TestRunner(
         re.compile(r"\bnode\s+(?:\S+\s+)*?--test\b|(?:^|[\s/])(?:prove|tape)(?![\w./=-])"),
@@ -125,8 +125,8 @@ RUNNERS = {
             re.compile(r"^[#ℹ] fail (?P<failed>\d{1,9})", re.MULTILINE),
             re.compile(r"^[#ℹ] skip(?:ped)? (?P<skipped>\d{1,9})", re.MULTILINE),
         ),
-        _lines(r"^1\.\.0\b"),
-        _lines(r"^[#ℹ] (?:pass|tests) +\d+", r"^Result: (?:PASS|FAIL|NOTESTS)", r"^1\.\.\d+"),
+        _compile_line_pattern(r"^1\.\.0\b"),
+        _compile_line_pattern(r"^[#ℹ] (?:pass|tests) +\d+", r"^Result: (?:PASS|FAIL|NOTESTS)", r"^1\.\.\d+"),
     ),
 }
 _GO_RAN = re.compile(r"^ok\s+\S+\s+(?!.*\[no tests to run\])", re.MULTILINE)
@@ -147,43 +147,43 @@ MOST_FAILED = 3
 
 def failed_names(output: str) -> list[str]:
     """Return the first failed tests that an output names."""
-    found = ("".join(groups) for groups in _FAILED.findall(_readable(output)))
+    found = ("".join(groups) for groups in _FAILED.findall(_select_readable(output)))
     return list(dict.fromkeys(found))[:MOST_FAILED]
 
 
 def counted(output: str) -> Count | None:
     """Return the sum of the tests that all runners in an output report. Return None if no runner reports any."""
-    return _counted(_readable(output))
+    return _count_all(_select_readable(output))
 
 
-def _readable(output: str) -> str:
+def _select_readable(output: str) -> str:
     """Return the part of an output that can be a runner's: its last lines, each cut. The output may be hostile."""
     lines = COLORS.sub("", output[-MOST_BYTES:]).splitlines()
     return "\n".join(line[:LONGEST_LINE] for line in lines[-MOST_LINES:] if line)
 
 
-def _counted(text: str) -> Count | None:
-    found = [count for name in RUNNERS if (count := _of(name, text)) is not None]
+def _count_all(text: str) -> Count | None:
+    found = [count for name in RUNNERS if (count := _count_runner(name, text)) is not None]
     return Count(*map(sum, zip(*found, strict=True))) if found else None
 
 
 def doubts(command: str, output: str) -> tuple[str, ...]:
     """Return why exit code 0 of this command with this output proves less than it seems."""
-    text = _readable(output)
-    found = _counted(text)
+    text = _select_readable(output)
+    found = _count_all(text)
     named = [name for name, runner in RUNNERS.items() if runner.named.search(command)]
     if found is not None and found.failed:
         return (f"it exited with 0, but its runner reports failures: {found.failed}",)
     if found is not None and found.passed:
-        return _unended(named, command, text)
+        return _list_unended(named, command, text)
     if found is not None and found.skipped:
         return (f"its runner skipped all {found.skipped} tests",)
-    if (found is not None and not _go_ran(text)) or any(RUNNERS[name].nothing.search(text) for name in RUNNERS):
+    if (found is not None and not _has_go_run(text)) or any(RUNNERS[name].nothing.search(text) for name in RUNNERS):
         return ("its runner ran no tests",)
-    return _unended(named, command, text)
+    return _list_unended(named, command, text)
 
 
-def _unended(named: list[str], command: str, text: str) -> tuple[str, ...]:
+def _list_unended(named: list[str], command: str, text: str) -> tuple[str, ...]:
     """Return a doubt if a named runner did not print its end."""
     if _ELSEWHERE.search(command):
         return ()
@@ -191,12 +191,12 @@ def _unended(named: list[str], command: str, text: str) -> tuple[str, ...]:
     return ("its runner did not report how it ended",) if silent else ()
 
 
-def _of(name: str, text: str) -> Count | None:
+def _count_runner(name: str, text: str) -> Count | None:
     runner = RUNNERS[name]
     if name == "pytest":
         text = "\n".join(line for line in text.splitlines() if _PYTEST_LINE.search(line))
     if name == "go":
-        return _of_go(runner, text)
+        return _count_go(runner, text)
     told = {"passed": 0, "failed": 0, "skipped": 0, "ran": 0}
     seen = False
     for pattern in runner.tells:
@@ -212,14 +212,14 @@ def _of(name: str, text: str) -> Count | None:
 _PYTEST_LINE = re.compile(r"^(?:=+ )?\d{1,9} [a-z]+(?:, \d{1,9} [a-z]+){0,9} in [\d.]+s(?: \([\d:]+\))?(?: =+)?$")
 
 
-def _of_go(runner: TestRunner, text: str) -> Count | None:
+def _count_go(runner: TestRunner, text: str) -> Count | None:
     """Return the count of go, which names tests only in verbose mode."""
     told = [len(pattern.findall(text)) for pattern in runner.tells]
     if any(told):
         return Count(*told)
     spoke = re.search(r"^\?\s+\S+\s+\[no test files\]|\[no tests to run\]$", text, re.MULTILINE)
-    return Count() if spoke and not _go_ran(text) else None
+    return Count() if spoke and not _has_go_run(text) else None
 
 
-def _go_ran(text: str) -> bool:
+def _has_go_run(text: str) -> bool:
     return _GO_RAN.search(text) is not None

@@ -167,7 +167,7 @@ class _Look:
 
     def is_protected(self, change: PathChange) -> bool:
         """Return True if a file is taken from the base: it is protected, or is the script that judges."""
-        if matches_any_glob(_plain(change.path), map(_plain, self._wants.protect)):
+        if matches_any_glob(_normalize_path(change.path), map(_normalize_path, self._wants.protect)):
             return True
         return change.before is not None and change.path in self._named.scripts and not self.is_test(change.path)
 
@@ -176,14 +176,14 @@ class _Look:
         path = change.path
         if path in self._named.scripts or matches_any_glob(path, (*self._always, *self._named.obeyed)):
             return True
-        if self._shadows(change) or self._is_link(change):
+        if self._shadows_module(change) or self._is_link(change):
             return True
         if (compare := _COMPARED.get(posixpath.basename(path))) is not None:
             before, after = self._text(change.before), self._text(change.after)
             return before is None or after is None or compare(before) != compare(after)
         if not self.is_test(path):
             return False
-        return change.before is not None or self._decides(change)
+        return change.before is not None or self._affects_other_tests(change)
 
     def is_test(self, path: str) -> bool:
         """Return True if a path matches one of the globs of tests."""
@@ -196,7 +196,7 @@ class _Look:
         before, after = self._text(change.before), self._text(change.after)
         return [f"{change.path} {words}" for words in tricks(before or "", after or "")]
 
-    def _decides(self, change: PathChange) -> bool:
+    def _affects_other_tests(self, change: PathChange) -> bool:
         """Return True if an added test may affect other tests: by its name, its kind or its text."""
         name = posixpath.basename(change.path)
         mine = [glob for glob in self._wants.tests if matches_glob(change.path, glob)]
@@ -214,7 +214,7 @@ class _Look:
             self.is_test(change.path) or self.is_test(f"{change.path}/x") or change.before is not None
         )
 
-    def _shadows(self, change: PathChange) -> bool:
+    def _shadows_module(self, change: PathChange) -> bool:
         """Return True if Python would import a new file in place of a module of its own or of the runner."""
         if change.before is not None:
             return False
@@ -237,12 +237,12 @@ class _Look:
         return None if data is None else data.decode("utf-8", "replace")
 
 
-def _plain(path: str) -> str:
+def _normalize_path(path: str) -> str:
     """Return a path in a form that is equal for names that the file system treats as equal."""
     return path.casefold() if sys.platform == "darwin" else path
 
 
-def _toml_tables(text: str) -> object:
+def _read_toml_tables(text: str) -> object:
     """Return the test runner's parts of pyproject.toml or Cargo.toml."""
     try:
         told = tomllib.loads(text)
@@ -255,7 +255,7 @@ def _toml_tables(text: str) -> object:
     return tables, cargo, told.get("build-system")
 
 
-def _ini_tables(text: str) -> object:
+def _read_ini_tables(text: str) -> object:
     parser = configparser.RawConfigParser(strict=False)
     try:
         parser.read_string(text)
@@ -265,7 +265,7 @@ def _ini_tables(text: str) -> object:
     return {name: parser.items(name) for name in wanted}
 
 
-def _package_keys(text: str) -> object:
+def _read_package_keys(text: str) -> object:
     try:
         told = json.loads(text or "{}")
     except (ValueError, RecursionError):
@@ -274,8 +274,8 @@ def _package_keys(text: str) -> object:
 
 
 _COMPARED: dict[str, Callable[[str], object]] = {
-    "pyproject.toml": _toml_tables,
-    "Cargo.toml": _toml_tables,
-    "setup.cfg": _ini_tables,
-    "package.json": _package_keys,
+    "pyproject.toml": _read_toml_tables,
+    "Cargo.toml": _read_toml_tables,
+    "setup.cfg": _read_ini_tables,
+    "package.json": _read_package_keys,
 }

@@ -120,7 +120,7 @@ def programs(command: str, path: str, directory: str = "") -> dict[str, str]:
             continue  # a file of the commit
         if where := shutil.which(place, path=path):
             found[name] = where
-            if runner := _runner(where):
+            if runner := _find_interpreter(where):
                 found[f"{name}: {os.path.basename(runner)}"] = runner  # noqa: PTH119
     return found
 
@@ -137,7 +137,7 @@ def mark(asked: VerifyInputs) -> str:
 
     Runs that begin together share a look.
     """
-    tops = list(_tops(asked))
+    tops = list(_list_tops(asked))
     return encode(_looks.look("\0".join([asked.command, asked.path, *tops]), lambda: _mark(asked, tops)))
 
 
@@ -163,7 +163,7 @@ def changed(asked: VerifyInputs, before: str, began: float) -> InputDifferences:
         elif was[0] != now[0]:
             files += list(newer(top, began, skip=CACHES)) or [f"{top} (some of its files)"]
         bytecode |= was[1] != now[1]
-    files += _shadows(
+    files += _list_shadowing_programs(
         asked.path, began, {folder for folder, was in old["bins"].items() if new["bins"].get(folder) != was}
     )
     if files:
@@ -187,7 +187,7 @@ def _mark(asked: VerifyInputs, tops: Iterable[str]) -> dict[str, Any]:
     return {
         "path": asked.path,
         "programs": {name: (place, program_hash(place)) for name, place in where.items()},
-        "bins": {folder: _programs_in(folder) for folder in _folders(asked.path)},
+        "bins": {folder: _sum_programs(folder) for folder in _list_path_folders(asked.path)},
         "tops": found,
     }
 
@@ -195,7 +195,7 @@ def _mark(asked: VerifyInputs, tops: Iterable[str]) -> dict[str, Any]:
 def sum_of(top: str, most: int = sys.maxsize, *, skip: Collection[str] = ()) -> tuple[int, int, int]:
     """Return a sum over the files below a folder, one over Python's bytecode, and the count, at most `most` + 1."""
     total = compiled = count = 0
-    for path, seen in _files(top, skip):
+    for path, seen in _walk_files(top, skip):
         count += 1
         if count > most:
             break
@@ -210,17 +210,17 @@ def sum_of(top: str, most: int = sys.maxsize, *, skip: Collection[str] = ()) -> 
     return total, compiled, count
 
 
-def _tops(asked: VerifyInputs) -> Iterator[str]:
+def _list_tops(asked: VerifyInputs) -> Iterator[str]:
     """Yield the files and folders to compare, each once."""
     seen: set[str] = set()
-    for path in chain(_above(asked.checkout), _environments(asked), _dependencies(asked)):
+    for path in chain(_list_above(asked.checkout), _list_environments(asked), _list_dependencies(asked)):
         real = os.path.realpath(path)
         if real not in seen and not _is_systems(real) and real not in ANYBODYS:
             seen.add(real)
             yield real
 
 
-def _above(folder: str) -> Iterator[str]:
+def _list_above(folder: str) -> Iterator[str]:
     while folder != (above := os.path.dirname(folder)):
         folder = above
         for name in ABOVE:
@@ -229,7 +229,7 @@ def _above(folder: str) -> Iterator[str]:
                 yield path
 
 
-def _environments(asked: VerifyInputs) -> Iterator[str]:
+def _list_environments(asked: VerifyInputs) -> Iterator[str]:
     """Yield the environments of the programs, and the folders that the command names."""
     places = [os.path.dirname(place) for place in asked.programs.values()]
     for folder in (*places, *asked.path.split(":")):
@@ -245,7 +245,7 @@ def _environments(asked: VerifyInputs) -> Iterator[str]:
             yield path
 
 
-def _dependencies(asked: VerifyInputs) -> Iterator[str]:
+def _list_dependencies(asked: VerifyInputs) -> Iterator[str]:
     """Yield dependency folders beside the repository's files that git does not track."""
     there = [
         name
@@ -255,18 +255,18 @@ def _dependencies(asked: VerifyInputs) -> Iterator[str]:
     if not there:
         return
     tracked: set[str] = set()
-    if asked.view is not None and (head := _head(asked.view)):
+    if asked.view is not None and (head := _read_head(asked.view)):
         told = asked.view.git("ls-tree", "--name-only", "-z", head, "--", *there)
         tracked = set(os.fsdecode(told).split("\0"))
     yield from (os.path.join(asked.directory, name) for name in there if name not in tracked)
 
 
-def _head(view: View) -> str:
+def _read_head(view: View) -> str:
     branch, commit = head_of(view.repository.common)
     return (view.tip_of(branch) if branch else commit) or ""
 
 
-def _files(top: str, skip: Collection[str]) -> Iterator[tuple[str, os.stat_result]]:
+def _walk_files(top: str, skip: Collection[str]) -> Iterator[tuple[str, os.stat_result]]:
     """Yield each file below a folder, or the file itself. Links are not followed and folders are not yielded."""
     waiting = [top]
     while waiting:
@@ -287,7 +287,7 @@ def _files(top: str, skip: Collection[str]) -> Iterator[tuple[str, os.stat_resul
 
 def newer(top: str, began: float, *, skip: Collection[str] = ()) -> Iterator[str]:
     """Yield the files below a folder that changed since `began`."""
-    for path, seen in _files(top, skip):
+    for path, seen in _walk_files(top, skip):
         if (seen.st_ctime if seen.st_nlink == 1 else seen.st_mtime) >= began and not _is_bytecode(path):
             yield path
 
@@ -296,11 +296,11 @@ def _is_bytecode(path: str) -> bool:
     return path.endswith(".pyc") and f"/{BYTECODE}/" in path
 
 
-def _folders(path: str) -> list[str]:
+def _list_path_folders(path: str) -> list[str]:
     return list(dict.fromkeys(os.path.realpath(each) for each in path.split(":") if each.startswith("/")))
 
 
-def _programs_in(folder: str) -> str:
+def _sum_programs(folder: str) -> str:
     """Return a sum over the programs in a folder, for a later comparison. A link counts with its target."""
     total = 0
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
@@ -311,9 +311,9 @@ def _programs_in(folder: str) -> str:
     return f"{total:x}"
 
 
-def _shadows(path: str, began: float, changed: Collection[str]) -> list[str]:
+def _list_shadowing_programs(path: str, began: float, changed: Collection[str]) -> list[str]:
     """Return programs added to these folders since `began` that run in place of others with the same name."""
-    folders = _folders(path)
+    folders = _list_path_folders(path)
     found: list[str] = []
     for number, folder in enumerate(folders[:-1]):
         if folder not in changed:
@@ -333,7 +333,7 @@ def _shadows(path: str, began: float, changed: Collection[str]) -> list[str]:
     return found
 
 
-def _runner(script: str) -> str:
+def _find_interpreter(script: str) -> str:
     """Return the interpreter of a script from its first line. Return "" if the program is not a script."""
     try:
         with open(script, "rb") as file:  # noqa: PTH123

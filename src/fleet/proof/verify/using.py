@@ -84,7 +84,7 @@ def find_folders(names: Iterable[str], places: Places, view: View, commit: str) 
 def mark_folders(names: Iterable[str], place: str) -> dict[str, Any]:
     """Return a mark of the folders of a worktree that is ready, for a later comparison."""
     there = [Used(name, place) for name in names if _is_plain(place, name)]
-    return {each.source: [time.time(), _sum(each.source)] for each in there}
+    return {each.source: [time.time(), _sum_folder(each.source)] for each in there}
 
 
 def doubts(used: Sequence[Used], marks: Mapping[str, Any], top: str, had: Collection[str] | None) -> tuple[str, ...]:
@@ -98,8 +98,8 @@ def doubts(used: Sequence[Used], marks: Mapping[str, Any], top: str, had: Collec
         before = marks.get(each.source)
         if before is None:
             found.append(f"{quote_text(each.name)} was not compared with its state before an agent worked beside it")
-        elif before[1] != _sum(each.source):
-            newer = [os.path.relpath(path, each.source) for path in _newer(each.source, before[0])]
+        elif before[1] != _sum_folder(each.source):
+            newer = [os.path.relpath(path, each.source) for path in _list_newer(each.source, before[0])]
             names = newer or ["some of its files"]
             found.append(
                 f"{quote_text(each.name)} changed after the worktree was ready: {join_first(names, reach.MOST_NAMED)}"
@@ -123,7 +123,7 @@ def mounts(used: Sequence[Used], tree: str, empty: str, common: str) -> tuple[tu
         target = os.path.join(tree, each.name)
         if os.path.islink(target):
             found.append((each.source, target))
-            found += [(empty, os.path.join(target, name)) for name in _caches(each.source)]
+            found += [(empty, os.path.join(target, name)) for name in _list_caches(each.source)]
     for place in dict.fromkeys(each.place for each in used):
         found.append((tree, place))
         if common == os.path.join(place, ".git"):
@@ -151,20 +151,20 @@ def _is_plain(place: str, name: str) -> bool:
     return os.path.isdir(path) and os.path.realpath(path) == path
 
 
-def _sum(source: str) -> str:
+def _sum_folder(source: str) -> str:
     """Return a sum over the files of a folder. Bytecode does not count, because it is not read."""
-    return f"{sum(reach.sum_of(path)[0] for path in _parts(source)):x}"
+    return f"{sum(reach.sum_of(path)[0] for path in _list_parts(source)):x}"
 
 
-def _newer(source: str, since: float) -> Iterable[str]:
-    for path in _parts(source):
+def _list_newer(source: str, since: float) -> Iterable[str]:
+    for path in _list_parts(source):
         yield from reach.newer(path, since)
 
 
-def _parts(source: str) -> list[str]:
+def _list_parts(source: str) -> list[str]:
     names = sorted(os.listdir(source))
-    return [os.path.join(source, name) for name in names if name not in _caches(source)]
+    return [os.path.join(source, name) for name in names if name not in _list_caches(source)]
 
 
-def _caches(source: str) -> list[str]:
+def _list_caches(source: str) -> list[str]:
     return [name for name in reach.CACHES if os.path.isdir(os.path.join(source, name))]
