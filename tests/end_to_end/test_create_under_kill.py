@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from repositories import run_git
+from repositories import files_below, run_git
 from supervised import wait_for
 from terminals import Terminals, home
 
@@ -188,7 +188,7 @@ def unaccounted(home: Terminals) -> list[str]:
         "session that is not there": sessions - home.sessions(),
         "branch that is not known": home.branches() - known,
         "workspace half removed": {str(row["path"]) for row in standing if row["removing_at"]},
-        "lock that nobody holds": {str(path) for path in (home.repo / ".git").rglob("*.lock")},
+        "lock that nobody holds": {str(path) for path in files_below(home.repo / ".git") if path.suffix == ".lock"},
         "task in progress without a run": {
             str(row["id"])
             for row in home.rows(

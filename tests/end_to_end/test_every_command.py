@@ -51,7 +51,7 @@ accounts
 queue
 hosts
 coders
-doctor
+1 doctor
 gc --yes
 workflow list
 backup copy.tar.gz

@@ -68,7 +68,7 @@ def test_live_run_is_running_for_every_tool_when_its_task_is_marked_blocked(shop
     assert (flow["status"], flow["stage_summary"][0]["status"], flow["completed_at"]) == ("running", "running", None)
     for what in ({"ids": [key]}, {"ids": [shop.flow]}, {}):
         assert tools.ok("wait", **what, until="any", timeout_seconds=0.5)["timed_out"] is True
-    assert "cannot be cleaned up" in tools.refused("cleanup_worker", worker_id=key)
+    assert "cannot clean up" in tools.refused("cleanup_worker", worker_id=key)
 
 
 def test_live_run_is_running_for_every_command_when_its_task_is_marked_blocked(shop: Shop) -> None:

@@ -210,7 +210,7 @@ def test_wait_returns_at_a_change_and_reports_progress(shop: Shop) -> None:
     shop.tools.ok("cancel_worker", worker_id=key)
     answer = waiting.result(30)
     assert (answer["changed"], answer["tasks"][0]["status"]) == (True, "cancelled")
-    assert re.fullmatch("0 of 1 are over", told[0])
+    assert re.fullmatch("0 of 1 finished", told[0])
 
 
 def test_mcp_says_what_to_install_when_the_sdk_is_missing(fleet: Program, tmp_path: Path) -> None:

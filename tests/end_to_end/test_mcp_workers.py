@@ -108,7 +108,7 @@ def test_canceled_worker_keeps_its_work_and_cleanup_saves_it(shop: Shop) -> None
     while not (now := shop.tools.ok("get_worker_status", worker_id=key))["last_activity_at"]:
         shop.tools.ok("wait", ids=[key], timeout_seconds=5)
     assert "running" in (now["status"], shop.tools.ok("get_worker_status", worker_id=key)["status"])
-    assert "cannot be cleaned up" in shop.tools.refused("cleanup_worker", worker_id=key)
+    assert "cannot clean up" in shop.tools.refused("cleanup_worker", worker_id=key)
     precious = Path(now["worktree_path"]) / "precious.txt"
     precious.write_text("hours of work")
     shop.tools.ok("cancel_worker", worker_id=key)

@@ -12,7 +12,7 @@ from fleet.assembly import open_fleet
 from program import Program
 
 NS = 1794994930026341016
-FACT = f"(metadata ns is {NS}, and would become 1794994930026341120)"
+FACT = f"(metadata ns is {NS} and would become 1794994930026341120)"
 
 
 @pytest.fixture

@@ -69,7 +69,7 @@ def test_start_prints_the_cause_when_rights_in_postgresql_are_revoked(fleet: Pro
     fleet.env["FLEET_QUEUE"] = url.replace("fleet@", "reader@")
     started = fleet("run", "start")
     assert started.code == 1 and "started" not in started.out
-    assert "permission denied" in started.err and "rights" in started.err
+    assert "permission denied" in started.err and "check the permissions" in started.err
     assert not supervisors(shared)
     with psycopg.connect(url, autocommit=True) as link:
         link.execute("drop owned by reader")

@@ -73,7 +73,7 @@ def test_reading_commands_report_a_moved_queue(home: Program) -> None:
     assert json.loads(home.ok("queue", "--json"))["moved"] is True
     checks = json.loads(home("doctor", "--json").out)
     (queue,) = [each for each in checks if each["name"] == "queue"]
-    assert (queue["state"], queue["fact"], queue["remedy"]) == ("wrong", FACT, HINT)
+    assert (queue["state"], queue["remedy"]) == ("wrong", HINT) and FACT in queue["fact"]
 
 
 def test_moved_queue_cannot_be_moved_again(left: Program) -> None:
