@@ -105,7 +105,7 @@ def test_unknown_host_is_refused_with_the_known_names(records: Records) -> None:
     for verb in ("drain", "undrain", "forget"):
         done = records.fleet("hosts", verb, "biuld1")
         assert (done.code, done.out) == (2, "") and "no host 'biuld1'" in done.err
-        assert "there are: build1, build2 …" in done.err
+        assert "there are: build1" in done.err
     done = records.fleet("hosts", "drain", "other")
     assert done.code == 2 and "pass the id of one: fleet@other-1, fleet@other-2" in done.err
     assert "2 hosts are called other" in records.fleet("hosts").err

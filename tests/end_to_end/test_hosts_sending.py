@@ -60,7 +60,7 @@ def test_refused_artifacts_are_sent_when_the_remote_accepts_them(site: Site) -> 
     beta.start()
     site.wait_status(key, "closed")
     wait_for(lambda: f"refs/heads/fleet/{key}" in site.refs(), "the branch", beta.said)
-    wait_for(lambda: "does not take refs/fleet/artifacts" in alpha.fleet.ok("show", key), "it to be told", beta.said)
+    wait_for(lambda: "rejects refs/fleet/artifacts" in alpha.fleet.ok("show", key), "it to be told", beta.said)
     assert f"refs/fleet/artifacts/{key}/1" not in site.refs()
     beta.kill()
     hook.unlink()

@@ -134,7 +134,7 @@ def test_task_is_blocked_with_a_receipt_when_its_agent_reports_being_blocked(hom
 @pytest.mark.parametrize(
     ("claims", "said"),
     [
-        ({"files_changed": ["new.txt", "src/ghost.py", "src/other.py"]}, "files that are not there: src/ghost.py"),
+        ({"files_changed": ["new.txt", "src/ghost.py", "src/other.py"]}, "files that do not exist: src/ghost.py"),
         ({"commits": ["deadbeef1"]}, "unknown commits: deadbeef1"),
         ({"commits": ["deadbeef1"], "status": "blocked"}, "unknown commits: deadbeef1"),
     ],

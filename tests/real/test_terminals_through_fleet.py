@@ -179,7 +179,7 @@ def test_nothing_is_typed_into_a_permission_question(cli: str, opened: Open) -> 
     key = home.agent("x", "-p", "make it so")
     place = Path(home.wait_listed("x", "waiting for you")["worktree"])
     told = home.fleet.ok("prompt", "x", "this as well", "--wait", "4")  # longer than typing takes
-    assert "kept" in told and "question" in told
+    assert "queued" in told and "question" in told
     shown = home.screen("ai_x")
     assert "touch made" in shown and "this as well" not in shown
     assert (home.message_state(key), (place / "made").exists()) == ("queued", False)

@@ -40,7 +40,8 @@ def with_told(command: Callable[..., Any]) -> Callable[..., Any]:
     def called(**given: Any) -> Any:
         context = click.get_current_context()
         said = {name: given.pop(name) for name in ("coder", "name", "labels", "listen", "slots")}
-        context.obj = (context.obj or {}) | {name: value for name, value in said.items() if value not in (None, "")}
+        said["coder"] = said["coder"] or None  # other options take an empty value: `--labels ""` removes the labels
+        context.obj = (context.obj or {}) | {name: value for name, value in said.items() if value is not None}
         return command(told=context.obj, **given)
 
     return functools.reduce(lambda made, option: option(made), reversed(options), called)
