@@ -141,7 +141,13 @@ def test_list_shows_what_the_document_promises(home: Terminals) -> None:
     """Branch, status, CPU and memory of the agent's processes, runtime and batch, and fields of the database."""
     home.typed('fleet fanout 1 fix --prompt "demo: steps=4"')
     home.wait_alive("fix-A1")
-    wait_for(lambda: home.listed()["fix-A1"]["cpu_percent"] is not None, "two looks at its processes", home.describe)
+    measured = ("cpu_percent", "memory_mb")
+    wait_for(
+        lambda: None not in [home.listed()["fix-A1"][name] for name in measured],
+        "a look at its processes",
+        home.describe,
+    )
+    home.wait_listed("fix-A1", "idle")
     row = home.listed()["fix-A1"]
     assert row["memory_mb"] > 3 and row["cpu_percent"] < 100
     assert row["tokens"] > 0 and row["cost_usd"] > 0 and row["runtime_seconds"] >= 0
